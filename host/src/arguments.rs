@@ -1,0 +1,76 @@
+//! Request, plan and workspaces made into kernel arguments: the same for every backend.
+
+use allfold_kernels::protocol::abi::{InputMode, KernelArgs, MAX_RANKS, WorkspaceLayout};
+
+use crate::buffers::RawBuffers;
+use crate::plan::Plan;
+use crate::request::Request;
+
+/// The memory of a communicator that kernels work on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Workspaces {
+    /// Start of each rank's workspace.
+    pub(crate) addresses: [u64; MAX_RANKS],
+    /// What lies where in each.
+    pub(crate) layout: WorkspaceLayout,
+    /// Ranks.
+    pub(crate) world: u32,
+    /// Polls after which a wait is given up; 0: never.
+    pub(crate) poll_limit: u64,
+}
+
+impl Workspaces {
+    /// Each rank's arguments for an all-reduce.
+    pub(crate) fn all_reduce(
+        &self,
+        request: &Request,
+        plan: &Plan,
+        buffers: &[RawBuffers<'_>],
+    ) -> [KernelArgs; MAX_RANKS] {
+        let mut inputs = [0; MAX_RANKS];
+        for ((input, b), workspace) in inputs.iter_mut().zip(buffers).zip(self.addresses) {
+            *input = match plan.input {
+                InputMode::Registered => b.input,
+                InputMode::Memcpy | InputMode::Copied => workspace + self.layout.staging_offset_bytes as u64,
+            };
+        }
+        let alternates = plan.input.staged() && plan.protocol.alternates();
+        let bank_bytes = if alternates { self.layout.staging_bank_bytes as u64 } else { 0 };
+        self.each(request, buffers, |args| KernelArgs {
+            inputs,
+            input_bank_bytes: bank_bytes,
+            protocol: plan.protocol.encode(),
+            ..args
+        })
+    }
+
+    /// Each rank's arguments for a kernel that reads its `input` and writes its `output`, and sees no peer's data.
+    pub(crate) fn local(&self, request: &Request, buffers: &[RawBuffers<'_>]) -> [KernelArgs; MAX_RANKS] {
+        self.each(request, buffers, |args| args)
+    }
+
+    fn each(
+        &self,
+        request: &Request,
+        buffers: &[RawBuffers<'_>],
+        finish: impl Fn(KernelArgs) -> KernelArgs,
+    ) -> [KernelArgs; MAX_RANKS] {
+        let mut all = [KernelArgs::default(); MAX_RANKS];
+        for ((rank, args), b) in (0..).zip(&mut all).zip(buffers) {
+            *args = finish(KernelArgs {
+                workspaces: self.addresses,
+                workspace: self.addresses[rank as usize],
+                source: b.input,
+                output: b.output,
+                elems: request.elems,
+                scratch_offset_bytes: self.layout.scratch_offset_bytes as u64,
+                poll_limit: self.poll_limit,
+                rank,
+                world: self.world,
+                aligned: request.aligned.into(),
+                ..KernelArgs::default()
+            });
+        }
+        all
+    }
+}

@@ -1,0 +1,167 @@
+//! `allfold bench`: all-reduce timed size by size, every result verified.
+//!
+//! | file | what |
+//! |---|---|
+//! | `settings.rs` | the command line made into what is run: ranks, sizes, options |
+//! | `case.rs` | one size, from verification to timing and back |
+//! | `cpu.rs`, `cuda.rs`, `gate.rs` | memory and calls of each backend; how ranks start together |
+//! | `guarded.rs`, `oracle.rs` | buffers between guard zones; what a result may be |
+//! | `stats.rs`, `report.rs` | timings made into numbers, numbers made into text |
+
+pub mod case;
+pub mod cpu;
+pub mod cuda;
+mod gate;
+mod guarded;
+mod oracle;
+mod report;
+mod settings;
+pub mod stats;
+
+use std::path::Path;
+
+use allfold::{Communicator, Dtype};
+use anyhow::{Context, Result};
+use half::{bf16, f16};
+
+use crate::Verdict;
+use crate::args::BenchArgs;
+use crate::progress::Progress;
+use case::{Case, Measured};
+use cpu::CpuBed;
+use cuda::{CudaBed, Gpus, How};
+use oracle::Real;
+pub use oracle::mix;
+use report::Row;
+use settings::{Settings, Target};
+
+/// Runs the bench, prints and writes what came out.
+pub fn run(args: &BenchArgs) -> Result<Verdict> {
+    let settings = Settings::new(args)?;
+    for note in settings.notes() {
+        eprintln!("note: {note}");
+    }
+    let mut report = settings.report();
+    // What was measured until then is printed also where a size fails.
+    let measured = measure(&settings, &mut report.rows);
+    if measured.is_ok() || !report.rows.is_empty() {
+        let text = report.text();
+        let to_stdout = |path: &Option<_>| path.as_deref() == Some(Path::new("-"));
+        if to_stdout(&args.json) || to_stdout(&args.csv) {
+            eprint!("{text}")
+        } else {
+            print!("{text}")
+        }
+        write(&args.json, || Ok(report.json()?))?;
+        write(&args.csv, || Ok(report.csv()))?;
+    }
+    measured?;
+    Ok(if report.wrong() == 0 { Verdict::Right } else { Verdict::Wrong })
+}
+
+fn write(path: &Option<std::path::PathBuf>, text: impl Fn() -> Result<String>) -> Result<()> {
+    match path.as_deref() {
+        None => {}
+        Some(path) if path == Path::new("-") => print!("{}", text()?),
+        Some(path) => std::fs::write(path, text()?).with_context(|| format!("writing {}", path.display()))?,
+    }
+    Ok(())
+}
+
+/// Measures all sizes of all dtypes.
+fn measure(settings: &Settings, rows: &mut Vec<Row>) -> Result<()> {
+    let mut ranks = Ranks::new(settings)?;
+    let progress = Progress::new((settings.dtypes.len() * settings.sizes.len()) as u64);
+    for &dtype in &settings.dtypes {
+        for &size in &settings.sizes {
+            let elem_bytes = dtype.bytes() as u64;
+            let bytes = size / elem_bytes * elem_bytes;
+            let said = |what: &str| progress.doing(format!("{bytes} bytes {}: {what}", dtype.name()));
+            let measured = match dtype {
+                Dtype::F32 => ranks.measure::<f32>(settings, bytes, said),
+                Dtype::F16 => ranks.measure::<f16>(settings, bytes, said),
+                Dtype::Bf16 => ranks.measure::<bf16>(settings, bytes, said),
+            };
+            let measured = measured.with_context(|| format!("{bytes} bytes of {}", dtype.name()))?;
+            rows.push(Row::new(bytes, dtype, settings.chain(bytes), settings.target.world(), &measured));
+            progress.step();
+        }
+    }
+    Ok(())
+}
+
+/// The communicator, and on GPUs the streams of its calls.
+struct Ranks {
+    comm: Communicator,
+    gpus: Option<Gpus>,
+}
+
+impl Ranks {
+    fn new(settings: &Settings) -> Result<Ranks> {
+        let options = settings.options();
+        Ok(match &settings.target {
+            Target::Cpu { ranks } => Ranks { comm: Communicator::cpu_with(*ranks, options)?, gpus: None },
+            Target::Cuda { devices } => {
+                let ordinals: Vec<_> = devices.iter().map(|device| device.ordinal).collect();
+                Ranks { comm: Communicator::cuda_with(&ordinals, options)?, gpus: Some(Gpus::new(devices)?) }
+            }
+        })
+    }
+
+    fn measure<T: Real>(&mut self, settings: &Settings, bytes: u64, said: impl Fn(&str)) -> Result<Measured> {
+        let bytes_here = usize::try_from(bytes).context("more bytes than this machine can address")?;
+        let in_place = settings.in_place;
+        let seed = mix(mix(settings.seed, bytes), T::DTYPE as u64);
+        let case = Case { world: self.comm.world(), bytes: bytes_here, in_place, seed };
+        let call = settings.call();
+        match &self.gpus {
+            None => {
+                let bed = &mut CpuBed::<T>::new(&mut self.comm, call, settings.repeats, bytes_here, in_place);
+                case.run::<T>(bed, said)
+            }
+            Some(gpus) => {
+                let how = match settings.chain(bytes) {
+                    Some(chain) => How::Graph { chain, replays: settings.replays(bytes) },
+                    None => How::Eager(settings.repeats),
+                };
+                let bed = &mut CudaBed::<T>::new(&mut self.comm, gpus, call, how, bytes_here, in_place)?;
+                case.run::<T>(bed, said)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    fn rows(line: &str) -> Vec<Row> {
+        let words = ["allfold", "bench", "--backend", "cpu", "--iters", "3"].into_iter().chain(line.split_whitespace());
+        let Command::Bench(args) = Args::parse_from(words).command else { panic!("asked for bench") };
+        let settings = Settings::new(&args).expect("possible");
+        let mut rows = Vec::new();
+        measure(&settings, &mut rows).expect("runs");
+        rows
+    }
+
+    #[test]
+    fn every_dtype_algorithm_and_input_is_measured_and_right_on_the_cpu() {
+        for line in [
+            "--bytes 0,2,1K,100003 --dtype f32,f16,bf16",
+            "--bytes 1K,64K --algo two-shot --in-place",
+            "--bytes 1K,64K --algo one-shot --input copied --ranks 3 --in-place",
+            "--bytes 4K --input memcpy --ranks 1",
+            "--bytes 4K --blocks 2 --threads 2 --dtype bf16 --ranks 2",
+        ] {
+            for row in rows(line) {
+                assert_eq!(row.wrong, 0, "{line}: {row:?}");
+                assert!(row.median_us > 0.0 && row.median_us <= row.p99_us && row.samples == 3, "{line}: {row:?}");
+            }
+        }
+        assert_eq!(rows("--bytes 1K --algo two-shot")[0].algorithm, "two-shot");
+        assert_eq!(rows("--bytes 1023 --dtype bf16")[0].count, 511);
+    }
+}

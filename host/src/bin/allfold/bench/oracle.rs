@@ -1,0 +1,243 @@
+//! Random input, and what its sum may be: an f64 oracle with a bound, and the same bits on every rank.
+
+use std::ops::Range;
+
+use allfold::{Dtype, Element};
+use half::{bf16, f16};
+
+/// What the oracle needs to know of an element type.
+pub trait Real: Element {
+    /// Bits of the significand, the hidden one counted.
+    const SIGNIFICANT_BITS: i32;
+    /// Exponent of the smallest normal number.
+    const LEAST_EXPONENT: i32;
+    /// Rounded to nearest.
+    fn from_f32(value: f32) -> Self;
+    /// Exact.
+    fn to_f64(self) -> f64;
+    /// For comparing bit by bit.
+    fn bits(self) -> u32;
+}
+
+macro_rules! real {
+    ($T:ty, $significant_bits:literal, $least_exponent:literal, $from:expr) => {
+        impl Real for $T {
+            const SIGNIFICANT_BITS: i32 = $significant_bits;
+            const LEAST_EXPONENT: i32 = $least_exponent;
+            fn from_f32(value: f32) -> Self {
+                $from(value)
+            }
+            fn to_f64(self) -> f64 {
+                f64::from(self)
+            }
+            fn bits(self) -> u32 {
+                self.to_bits().into()
+            }
+        }
+    };
+}
+real!(f32, 24, -126, std::convert::identity);
+real!(f16, 11, -14, f16::from_f32);
+real!(bf16, 8, -126, bf16::from_f32);
+
+/// A number that is far from those of other seeds and indices.
+pub fn mix(seed: u64, index: u64) -> u64 {
+    // The steps of SplitMix64.
+    let x = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
+/// Fills `data` with numbers from -1 to 1.
+pub fn randomise<T: Real>(data: &mut [T], seed: u64) {
+    let piece = piece_elems(data.len());
+    let fill = |first: usize, values: &mut [T]| {
+        for (elem, value) in (first as u64..).zip(values) {
+            // 24 random bits, so that the number is exact in f32.
+            let bits = (mix(seed, elem) >> 40) as i32;
+            *value = T::from_f32((bits - (1 << 23)) as f32 / (1 << 23) as f32);
+        }
+    };
+    if data.len() <= piece {
+        return fill(0, data);
+    }
+    std::thread::scope(|scope| {
+        for (at, values) in data.chunks_mut(piece).enumerate() {
+            scope.spawn(move || fill(at * piece, values));
+        }
+    });
+}
+
+/// How far from `sum`, the exact sum of `world` terms whose absolute values add up to `sum_abs`, a result may be.
+///
+/// `world` roundings to f32 of partial sums, none larger than `sum_abs`; then, in a 16-bit type, one more to that type.
+pub fn bound<T: Real>(sum: f64, sum_abs: f64, world: usize) -> f64 {
+    let in_f32 = world as f64 * sum_abs * 2f64.powi(-<f32 as Real>::SIGNIFICANT_BITS);
+    match T::DTYPE {
+        Dtype::F32 => in_f32,
+        Dtype::F16 | Dtype::Bf16 => in_f32 + half_ulp::<T>(sum.abs() + in_f32),
+    }
+}
+
+/// Half the distance of two neighbours in `T` at the magnitude of `x`, which is not negative.
+fn half_ulp<T: Real>(x: f64) -> f64 {
+    // The largest power of two that x is not below.
+    let power = f64::from_bits(x.to_bits() & 0x7ff0_0000_0000_0000);
+    power.max(2f64.powi(T::LEAST_EXPONENT)) * 2f64.powi(-T::SIGNIFICANT_BITS)
+}
+
+/// Elements of `got` that are too far from the sum of `inputs`, or differ in a bit from `first`, rank 0's result.
+pub fn wrong_elems<T: Real>(inputs: &[&[T]], got: &[T], first: &[T]) -> u64 {
+    count_in_pieces(got.len(), |elems| {
+        let wrong = elems.filter(|&elem| {
+            let terms = || inputs.iter().map(|input| input[elem].to_f64());
+            let (sum, sum_abs) = (terms().sum::<f64>(), terms().map(f64::abs).sum());
+            let near = (got[elem].to_f64() - sum).abs() <= bound::<T>(sum, sum_abs, inputs.len());
+            // A NaN is near nothing.
+            !near || got[elem].bits() != first[elem].bits()
+        });
+        wrong.count() as u64
+    })
+}
+
+/// Elements of `a` that differ in a bit from those of `b`.
+pub fn differing_elems<T: Real>(a: &[T], b: &[T]) -> u64 {
+    count_in_pieces(a.len(), |elems| elems.filter(|&elem| a[elem].bits() != b[elem].bits()).count() as u64)
+}
+
+/// Threads are worth it from here.
+const PIECE_ELEMS: usize = 1 << 16;
+
+/// Elements of one of the equal pieces that `elems` are cut into, one for each thread.
+fn piece_elems(elems: usize) -> usize {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    elems.div_ceil(threads).max(PIECE_ELEMS)
+}
+
+/// The sum of `count` over ranges that make up `0..elems`, each on a thread.
+fn count_in_pieces(elems: usize, count: impl Fn(Range<usize>) -> u64 + Sync) -> u64 {
+    let piece = piece_elems(elems);
+    if elems <= piece {
+        return count(0..elems);
+    }
+    std::thread::scope(|scope| {
+        let count = &count;
+        let starts = (0..elems).step_by(piece);
+        let threads: Vec<_> = starts.map(|start| scope.spawn(move || count(start..elems.min(start + piece)))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).sum()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sum as the library promises it: in rank order, in f32, rounded once.
+    fn rank_order_sum<T: Real>(inputs: &[Vec<T>]) -> Vec<T> {
+        let sum = |elem: usize| {
+            inputs.iter().fold(None, |sum: Option<f32>, input| {
+                let term = input[elem].to_f64() as f32;
+                Some(sum.map_or(term, |sum| sum + term))
+            })
+        };
+        (0..inputs[0].len()).map(|elem| T::from_f32(sum(elem).unwrap_or_default())).collect()
+    }
+
+    fn inputs<T: Real>(world: usize, elems: usize) -> Vec<Vec<T>> {
+        let zeros = || vec![T::from_f32(0.0); elems];
+        (0..world as u64).map(|rank| zeros().tap(|data| randomise(data, mix(7, rank)))).collect()
+    }
+
+    trait Tap: Sized {
+        fn tap(mut self, change: impl FnOnce(&mut Self)) -> Self {
+            change(&mut self);
+            self
+        }
+    }
+    impl<T> Tap for Vec<T> {}
+
+    fn wrong<T: Real>(inputs: &[Vec<T>], got: &[T], first: &[T]) -> u64 {
+        let inputs: Vec<&[T]> = inputs.iter().map(Vec::as_slice).collect();
+        wrong_elems(&inputs, got, first)
+    }
+
+    fn a_right_sum_passes_and_planted_errors_are_counted<T: Real>() {
+        for world in 1..=8 {
+            let inputs = inputs::<T>(world, 200_000);
+            let right = rank_order_sum(&inputs);
+            assert_eq!(wrong(&inputs, &right, &right), 0, "{world} ranks");
+            let mut planted = right.clone();
+            planted[0] = T::from_f32(40.0);
+            planted[123_456] = T::from_f32(f32::NAN);
+            planted[199_999] = T::from_f32(-40.0);
+            assert_eq!(wrong(&inputs, &planted, &planted), 3, "{world} ranks");
+            assert_eq!(wrong(&inputs, &right, &planted), 3, "right, but not what rank 0 has");
+            // One rank's term left out: almost every element shows it.
+            if world > 1 {
+                let short = rank_order_sum(&inputs[1..]);
+                assert!(wrong(&inputs, &short, &short) > 190_000, "{world} ranks");
+            }
+        }
+    }
+
+    #[test]
+    fn f32() {
+        a_right_sum_passes_and_planted_errors_are_counted::<f32>();
+    }
+
+    #[test]
+    fn f16() {
+        a_right_sum_passes_and_planted_errors_are_counted::<f16>();
+    }
+
+    #[test]
+    fn bf16() {
+        a_right_sum_passes_and_planted_errors_are_counted::<bf16>();
+    }
+
+    /// 1 + 2 is exact; the next value up is one unit too far.
+    #[test]
+    fn one_unit_in_the_last_place_too_far_is_caught() {
+        fn next_up<T: Real>(next: impl Fn(u32) -> T) {
+            let inputs = [vec![T::from_f32(1.0)], vec![T::from_f32(2.0)]];
+            let right = vec![T::from_f32(3.0)];
+            assert_eq!(wrong(&inputs, &right, &right), 0);
+            for bits in [right[0].bits() + 1, right[0].bits() - 1] {
+                let far = vec![next(bits)];
+                assert_eq!(wrong(&inputs, &far, &far), 1, "{:?}", T::DTYPE);
+            }
+        }
+        next_up(|bits| f16::from_bits(bits as u16));
+        next_up(|bits| bf16::from_bits(bits as u16));
+    }
+
+    /// f32 may be off by `world` roundings, here one and a half units in the last place, and by no more.
+    #[test]
+    fn one_unit_beyond_the_bound_is_caught_in_f32() {
+        let inputs = [vec![1.0_f32], vec![2.0]];
+        let unit = 3.0_f32.next_up() - 3.0;
+        for (units, expected) in [(0.0, 0), (1.0, 0), (2.0, 1), (-1.0, 0), (-2.0, 1)] {
+            let got = 3.0 + units * unit;
+            assert_eq!(wrong(&inputs, &[got], &[got]), expected, "{units} units");
+        }
+    }
+
+    #[test]
+    fn the_bound_is_half_a_unit_in_16_bits() {
+        assert_eq!(half_ulp::<bf16>(1.0), 2f64.powi(-8));
+        assert_eq!(half_ulp::<bf16>(1.99), 2f64.powi(-8));
+        assert_eq!(half_ulp::<f16>(2.0), 2f64.powi(-10));
+        assert_eq!(half_ulp::<f16>(0.0), 2f64.powi(-25), "half the smallest subnormal");
+    }
+
+    #[test]
+    fn input_differs_by_seed_and_is_not_all_of_one_sign() {
+        let [mut a, mut b] = [vec![0.0_f32; 1000], vec![0.0; 1000]];
+        randomise(&mut a, 1);
+        randomise(&mut b, 2);
+        assert!(differing_elems(&a, &b) > 990);
+        assert!(a.iter().all(|x| (-1.0..1.0).contains(x)));
+        assert!((300..700).contains(&a.iter().filter(|&&x| x < 0.0).count()));
+    }
+}

@@ -1,0 +1,297 @@
+//! The command line made into what is run: ranks, sizes, the communicator's options, and what to say about them.
+
+use allfold::cuda::Device;
+use allfold::{Algorithm, CallOptions, Dtype, InputMode, MAX_RANKS, Options, Preset, Soundness};
+use anyhow::{Result, bail};
+
+use super::case::Repeats;
+use super::report::Report;
+use crate::args::{Algo, Backend, BenchArgs, algorithm_name};
+use crate::here;
+
+/// Graphs of calls up to this size have more calls and are replayed more often.
+const SMALL_BYTES: u64 = 4 << 20;
+
+/// Where the ranks are.
+#[derive(Debug)]
+pub enum Target {
+    /// On the CPU.
+    Cpu { ranks: usize },
+    /// The GPU of each rank.
+    Cuda { devices: Vec<Device> },
+}
+
+impl Target {
+    pub fn world(&self) -> usize {
+        match self {
+            Target::Cpu { ranks } => *ranks,
+            Target::Cuda { devices } => devices.len(),
+        }
+    }
+}
+
+/// All that a run is made of.
+#[derive(Debug)]
+pub struct Settings {
+    pub target: Target,
+    /// Bytes a rank, before they are rounded down to whole elements.
+    pub sizes: Vec<u64>,
+    pub dtypes: Vec<Dtype>,
+    pub in_place: bool,
+    pub seed: u64,
+    /// Of calls one by one.
+    pub repeats: Repeats,
+    algorithm: Algo,
+    protocol: Preset,
+    input: InputMode,
+    graph: bool,
+    chain: Option<u32>,
+    replays: Option<u32>,
+    blocks: Option<u32>,
+    threads: Option<u32>,
+    poll_limit: Option<u64>,
+    /// Why the ranks are where nobody asked for them.
+    chosen: Option<String>,
+}
+
+impl Settings {
+    /// Chooses what the command line leaves open.
+    pub fn new(args: &BenchArgs) -> Result<Settings> {
+        let (target, chosen) = target(args)?;
+        let (least, most, dtype, calls, polls) = match target {
+            // A poll sleeps for 0.1 ms once a wait is long.
+            Target::Cpu { .. } => (1 << 10, 4 << 20, Dtype::F32, 20, 100_000),
+            // A poll is a load from the GPU's own memory: 0.2 µs at the least, more when it acquires.
+            Target::Cuda { .. } => (512, 256 << 20, Dtype::Bf16, 100, 20_000_000),
+        };
+        if args.graph && matches!(target, Target::Cpu { .. }) {
+            bail!("--graph needs GPUs: CPU ranks have no graphs");
+        }
+        let sizes = if args.bytes.is_empty() {
+            ladder(args.min.unwrap_or(least), args.max.unwrap_or(most), args.factor)?
+        } else {
+            args.bytes.clone()
+        };
+        let poll_limit = Some(args.poll_limit.unwrap_or(polls)).filter(|&polls| polls > 0);
+        Ok(Settings {
+            target,
+            sizes,
+            dtypes: if args.dtype.is_empty() { vec![dtype] } else { args.dtype.clone() },
+            in_place: args.in_place,
+            seed: args.seed.unwrap_or_else(here::fresh_seed),
+            repeats: Repeats { warmup: args.warmup as usize, timed: args.iters.unwrap_or(calls) as usize },
+            algorithm: args.algo,
+            protocol: args.protocol,
+            input: args.input,
+            graph: args.graph,
+            chain: args.chain,
+            replays: args.replays,
+            blocks: args.blocks,
+            threads: args.threads,
+            poll_limit,
+            chosen,
+        })
+    }
+
+    /// Calls in the graph of a size; `None` without a graph.
+    pub fn chain(&self, bytes: u64) -> Option<usize> {
+        let usual = if bytes <= SMALL_BYTES { 40 } else { 5 };
+        self.graph.then(|| self.chain.map_or(usual, |chain| chain as usize))
+    }
+
+    /// Replays of the graph of a size.
+    pub fn replays(&self, bytes: u64) -> usize {
+        let usual = if bytes <= SMALL_BYTES { 102 } else { 22 };
+        self.replays.map_or(usual, |replays| replays as usize)
+    }
+
+    /// What the communicator is made for.
+    pub fn options(&self) -> Options {
+        Options {
+            protocol: self.protocol,
+            dtypes: self.dtypes.clone(),
+            inputs: vec![self.input],
+            algorithms: self.algorithms(),
+            capacity_bytes: self.sizes.iter().copied().max().unwrap_or(0),
+            poll_limit: self.poll_limit,
+            stamps: true,
+            cpu_shape: (self.blocks.unwrap_or(1), self.threads.unwrap_or(1)),
+            ..Options::default()
+        }
+    }
+
+    /// What each call asks for.
+    pub fn call(&self) -> CallOptions {
+        let (blocks, threads) = (self.blocks, self.threads);
+        CallOptions { algorithm: self.algorithm, input: Some(self.input), blocks, threads }
+    }
+
+    fn algorithms(&self) -> Vec<Algorithm> {
+        self.algorithm.map_or(Algorithm::ALL.to_vec(), |algorithm| vec![algorithm])
+    }
+
+    /// What a user has to know before the numbers, a line each.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<_> = self.chosen.iter().cloned().collect();
+        let (name, input) = (self.protocol.name(), self.input.name());
+        let algorithms = self.algorithms();
+        let verdicts = algorithms.iter().filter_map(|&algorithm| {
+            let protocol = self.protocol.protocol(algorithm, self.input)?;
+            Some((algorithm, protocol.soundness(algorithm, self.input)))
+        });
+        let verdicts: Vec<_> = verdicts.collect();
+        let alike = verdicts.windows(2).all(|pair| pair[0].1 == pair[1].1);
+        for (at, &(algorithm, soundness)) in verdicts.iter().enumerate() {
+            if alike && at > 0 {
+                break;
+            }
+            let which = if alike { String::new() } else { format!(", {}", algorithm_name(algorithm)) };
+            let subject = format!("protocol {name} with {input} input{which}");
+            match soundness {
+                Soundness::Sound => {}
+                Soundness::RestsOn(what) => notes.push(format!("{subject} rests on {what}")),
+                Soundness::NotKnown(why) => notes.push(format!("{subject} is not known to be sound: {why}")),
+            }
+        }
+        notes
+    }
+
+    /// A report without rows.
+    pub fn report(&self) -> Report {
+        let (device, backend, devices) = match &self.target {
+            Target::Cpu { .. } => (here::cpu(), "cpu", Vec::new()),
+            Target::Cuda { devices } => {
+                let ordinals: Vec<_> = devices.iter().map(|device| device.ordinal).collect();
+                let mut used: Vec<_> = devices.iter().collect();
+                used.sort_by_key(|device| device.ordinal);
+                used.dedup();
+                (here::names(used), "cuda", ordinals)
+            }
+        };
+        Report {
+            device,
+            ranks: self.target.world(),
+            devices,
+            backend,
+            dtype: self.dtypes.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(","),
+            protocol: self.protocol.name(),
+            input: self.input.name(),
+            in_place: self.in_place,
+            graph: self.graph,
+            chain: self.chain,
+            seed: self.seed,
+            version: env!("CARGO_PKG_VERSION"),
+            date: here::date(),
+            rows: Vec::new(),
+        }
+    }
+}
+
+/// Where the ranks go, and why if nobody said.
+fn target(args: &BenchArgs) -> Result<(Target, Option<String>)> {
+    let ranks = args.ranks.map(|ranks| ranks as usize);
+    let on_cpu = || Target::Cpu { ranks: ranks.unwrap_or(4) };
+    let wants_gpus = args.backend == Backend::Cuda || !args.devices.is_empty();
+    if args.backend == Backend::Cpu {
+        if !args.devices.is_empty() {
+            bail!("--devices names GPUs, and --backend cpu uses none");
+        }
+        return Ok((on_cpu(), None));
+    }
+    let gpus = match here::gpus() {
+        Ok(gpus) => gpus,
+        Err(why) if wants_gpus => bail!("{why}"),
+        Err(why) => return Ok((on_cpu(), Some(format!("CPU ranks: {why}")))),
+    };
+    let ordinals: Vec<u32> = if args.devices.is_empty() {
+        let ranks = ranks.unwrap_or(if gpus.len() == 1 { 2 } else { gpus.len().min(MAX_RANKS) });
+        (0..gpus.len() as u32).cycle().take(ranks).collect()
+    } else {
+        args.devices.clone()
+    };
+    let find = |ordinal: &u32| match gpus.get(*ordinal as usize) {
+        Some(device) => Ok(device.clone()),
+        None => bail!("there is no GPU {ordinal}: this process sees {}", gpus.len()),
+    };
+    let devices = ordinals.iter().map(find).collect::<Result<Vec<_>>>()?;
+    let chosen = (!wants_gpus).then(|| format!("{} ranks over {}", devices.len(), here::names(&gpus)));
+    Ok((Target::Cuda { devices }, chosen))
+}
+
+/// Sizes from `min` to `max`, each `factor` times the one before, as nccl-tests has them.
+fn ladder(min: u64, max: u64, factor: u64) -> Result<Vec<u64>> {
+    if min > max {
+        bail!("--min {min} is above --max {max}");
+    }
+    let next = |&bytes: &u64| bytes.checked_mul(factor).filter(|&next| next > bytes && next <= max);
+    Ok(std::iter::successors(Some(min), next).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    fn settings(line: &str) -> Result<Settings> {
+        let words = ["allfold", "bench", "--backend", "cpu"].into_iter().chain(line.split_whitespace());
+        match Args::parse_from(words).command {
+            Command::Bench(args) => Settings::new(&args),
+            Command::Doctor(_) => panic!("asked for bench"),
+        }
+    }
+
+    #[test]
+    fn sizes_go_up_to_the_largest() {
+        assert_eq!(ladder(512, 4096, 2).expect("possible"), [512, 1024, 2048, 4096]);
+        assert_eq!(ladder(1000, 5000, 4).expect("possible"), [1000, 4000]);
+        assert_eq!(ladder(0, 5000, 4).expect("possible"), [0]);
+        assert_eq!(ladder(u64::MAX, u64::MAX, 2).expect("possible"), [u64::MAX]);
+        assert!(ladder(2, 1, 2).is_err());
+        assert_eq!(settings("--bytes 3,1K,5").expect("possible").sizes, [3, 1024, 5]);
+    }
+
+    #[test]
+    fn a_doubtful_protocol_is_noted_with_the_reason() {
+        let notes = |line| settings(line).expect("possible").notes();
+        assert_eq!(notes(""), [""; 0]);
+        assert_eq!(notes("--input copied"), [""; 0]);
+        let minimal = notes("--protocol minimal --input copied");
+        assert_eq!(minimal.len(), 1, "{minimal:?}");
+        assert!(
+            minimal[0].starts_with("protocol minimal with copied input is not known to be sound: the kernel"),
+            "{minimal:?}"
+        );
+        let vllm = notes("--protocol vllm --algo one-shot");
+        assert!(vllm[0].starts_with("protocol vllm with registered input rests on KernelEndPublishes"), "{vllm:?}");
+        let two = notes("--protocol minimal");
+        assert!(
+            two.len() == 2 && two[0].contains("input, one-shot ") && two[1].contains("input, two-shot "),
+            "{two:?}"
+        );
+    }
+
+    #[test]
+    fn chains_follow_the_size_unless_asked_for() {
+        let mut settings = settings("").expect("possible");
+        assert_eq!(settings.chain(1024), None);
+        settings.graph = true;
+        assert_eq!([1 << 10, 4 << 20, (4 << 20) + 2].map(|bytes| settings.chain(bytes)), [Some(40), Some(40), Some(5)]);
+        settings.chain = Some(7);
+        assert_eq!(settings.chain(1 << 30), Some(7));
+    }
+
+    #[test]
+    fn a_graph_on_the_cpu_is_refused() {
+        assert!(settings("--graph").is_err());
+        assert!(settings("--devices 0").is_err());
+    }
+
+    #[test]
+    fn no_poll_limit_is_asked_for_by_zero() {
+        assert_eq!(settings("--poll-limit 0").expect("possible").options().poll_limit, None);
+        assert_eq!(settings("--poll-limit 9").expect("possible").options().poll_limit, Some(9));
+        assert!(settings("").expect("possible").options().poll_limit.is_some());
+    }
+}

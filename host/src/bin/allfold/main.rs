@@ -1,0 +1,96 @@
+//! The program: parse, match, and what the exit code is. Each command has a folder of its own.
+//!
+//! | exit code | means |
+//! |---|---|
+//! | 0 | done; every result was right |
+//! | 1 | a result was wrong, or a rank gave up waiting for another |
+//! | 2 | it could not be done as asked |
+
+mod args;
+mod bench;
+mod doctor;
+mod here;
+mod progress;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing::level_filters::LevelFilter;
+
+use args::{Args, Command};
+
+/// How a command that ran to its end went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Right,
+    Wrong,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let level = match args.verbose {
+        0 => LevelFilter::ERROR,
+        1 => LevelFilter::INFO,
+        _ => LevelFilter::DEBUG,
+    };
+    tracing_subscriber::fmt().with_max_level(level).with_target(false).with_writer(std::io::stderr).init();
+    let done = match args.command {
+        Command::Bench(args) => bench::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+    };
+    match done {
+        Ok(Verdict::Right) => ExitCode::SUCCESS,
+        Ok(Verdict::Wrong) => ExitCode::from(1),
+        Err(error) => {
+            eprint!("{}", in_words(&error));
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+/// The error, and each cause on a line of its own unless the line above has said it already.
+fn in_words(error: &anyhow::Error) -> String {
+    let mut said = format!("error: {error}");
+    let mut text = said.clone();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !said.contains(&cause) {
+            text += &format!("\n  cause: {cause}");
+            said = cause;
+        }
+    }
+    text + "\n"
+}
+
+fn exit_code(error: &anyhow::Error) -> u8 {
+    let gave_up = |e: &(dyn std::error::Error + 'static)| {
+        matches!(e.downcast_ref(), Some(allfold::Error::GaveUp { .. } | allfold::Error::PeerGone { .. }))
+    };
+    if error.chain().any(gave_up) { 1 } else { 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let error = Err::<(), _>(allfold::Error::LaunchBlocking).context("1K bf16").expect_err("an error");
+        let text = in_words(&error);
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(text.starts_with("error: 1K bf16\n  cause: CUDA_LAUNCH_BLOCKING"), "{text}");
+        let error = Err::<(), _>(anyhow::anyhow!("no driver")).context("GPU 0: no driver").expect_err("an error");
+        assert_eq!(in_words(&error), "error: GPU 0: no driver\n");
+    }
+
+    #[test]
+    fn a_refusal_is_2_and_a_rank_that_gave_up_is_1() {
+        let refused = anyhow::Error::from(allfold::Error::WorldSize { world: 9 }).context("a bench");
+        assert_eq!(exit_code(&refused), 2);
+        let phase = allfold::Phase::Start;
+        let gave_up = allfold::Error::GaveUp { rank: 0, block: 0, missing: 1, phase, epoch: 7 };
+        assert_eq!(exit_code(&anyhow::Error::from(gave_up).context("a bench")), 1);
+    }
+}

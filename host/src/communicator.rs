@@ -1,0 +1,288 @@
+//! A communicator: `all_reduce` is request, plan, launch, and nothing else.
+
+use allfold_kernels::protocol::abi::{Dtype, GaveUp, MAX_RANKS, PACK_BYTES, WorkspaceLayout};
+use allfold_kernels::protocol::preset::Soundness;
+use allfold_kernels::protocol::share::part_packs;
+
+use crate::buffers::{RankBuffers, RawBuffers};
+use crate::cpu::CpuRanks;
+use crate::cuda::CudaRanks;
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::options::{CallOptions, Options, ReduceOp};
+use crate::plan::{self, Limits, Plan};
+use crate::request::Request;
+use crate::tuning::{self, Row};
+
+/// All ranks of an all-reduce, in this process: threads on the CPU, or kernels on its GPUs.
+///
+/// A call names the buffers of every rank, so that disagreement between ranks is found before anything is launched.
+///
+/// Calls of one communicator must be ordered: on GPUs, give each rank the same stream each time, or order the streams
+/// by events. `&mut self` keeps two host threads from calling at once.
+pub struct Communicator {
+    options: Options,
+    backend: Backend,
+}
+
+enum Backend {
+    Cpu(CpuRanks),
+    Cuda(CudaRanks),
+}
+
+impl Communicator {
+    /// `world` ranks on this machine's CPU, made for whatever [`Options::default`] says.
+    ///
+    /// # Errors
+    /// As [`Communicator::cpu_with`].
+    pub fn cpu(world: usize) -> Result<Communicator> {
+        Communicator::cpu_with(world, Options::default())
+    }
+
+    /// `world` ranks on this machine's CPU.
+    ///
+    /// # Errors
+    /// [`Error::WorldSize`], [`Error::NoSuchForm`], [`Error::CapacityTooLarge`], [`Error::Grid`] for a `cpu_shape` that
+    /// cannot be, [`Error::Host`] when memory or threads run out.
+    pub fn cpu_with(world: usize, options: Options) -> Result<Communicator> {
+        let (world, layout, limits) = prepare(world, &options)?;
+        let ranks = CpuRanks::new(world, layout, &options, limits)?;
+        Ok(Communicator { options, backend: Backend::Cpu(ranks) })
+    }
+
+    /// A rank on each of `devices`, by ordinal; several ranks on one GPU where it is named several times.
+    ///
+    /// # Errors
+    /// As [`Communicator::cuda_with`].
+    pub fn cuda(devices: &[u32]) -> Result<Communicator> {
+        Communicator::cuda_with(devices, Options::default())
+    }
+
+    /// A rank on each of `devices`, by ordinal. Loads the kernels that `options` declare, and returns when all ranks'
+    /// workspaces are ready: the first call may come at once.
+    ///
+    /// # Errors
+    /// [`Error::WorldSize`], [`Error::NoSuchForm`], [`Error::CapacityTooLarge`], [`Error::DriverMissing`],
+    /// [`Error::LaunchBlocking`], [`Error::NoSuchDevice`], [`Error::TooOld`], [`Error::NoPeerAccess`],
+    /// [`Error::NotResident`], [`Error::PtxRefused`], and [`Error::Driver`] when a driver call fails.
+    pub fn cuda_with(devices: &[u32], options: Options) -> Result<Communicator> {
+        let (_, layout, limits) = prepare(devices.len(), &options)?;
+        let ranks = CudaRanks::new(devices, layout, &options, limits)?;
+        Ok(Communicator { options, backend: Backend::Cuda(ranks) })
+    }
+
+    /// Ranks of this communicator.
+    pub fn world(&self) -> usize {
+        self.limits().world as usize
+    }
+
+    /// What all its ranks can do.
+    pub fn limits(&self) -> &Limits {
+        match &self.backend {
+            Backend::Cpu(ranks) => ranks.limits(),
+            Backend::Cuda(ranks) => ranks.limits(),
+        }
+    }
+
+    /// The tuning rows that its plans are chosen from.
+    pub fn rows(&self) -> &'static [Row] {
+        match &self.backend {
+            Backend::Cpu(_) => tuning::CPU_ROWS,
+            Backend::Cuda(_) => tuning::ROWS,
+        }
+    }
+
+    /// What it was made for.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Leaves the reduction of all ranks' inputs in every rank's output. `buffers[r]` are those of rank `r`, all of one
+    /// length, which may be 0.
+    ///
+    /// On the CPU the result is there on return. On GPUs the call is asynchronous, in the order of each rank's stream, and
+    /// may be captured into a graph; nothing is written before the stream comes to it.
+    ///
+    /// # Errors
+    /// Those of [`Request::new`] and [`Plan::choose`]; [`Error::WrongMemory`], [`Error::SharedStream`];
+    /// [`Error::PeerGone`]; [`Error::Driver`] when a launch fails.
+    pub fn all_reduce<T: Element>(&mut self, buffers: &[RankBuffers<'_, T>], op: ReduceOp) -> Result<()> {
+        self.all_reduce_with(buffers, op, &CallOptions::default()).map(drop)
+    }
+
+    /// [`Communicator::all_reduce`] with the algorithm, input mode or grid asked for. Returns how the call is done.
+    ///
+    /// # Errors
+    /// As [`Communicator::all_reduce`].
+    pub fn all_reduce_with<T: Element>(
+        &mut self,
+        buffers: &[RankBuffers<'_, T>],
+        op: ReduceOp,
+        call: &CallOptions,
+    ) -> Result<Plan> {
+        let (raw, ranks) = raw_of(buffers);
+        // SAFETY: `RankBuffers` borrow their memory, or their makers promised that it lives until the call is done.
+        unsafe { self.all_reduce_raw(T::DTYPE, raw.get(..ranks).unwrap_or_default(), op, call) }
+    }
+
+    /// [`Communicator::all_reduce_with`] for a dtype known at run time only.
+    ///
+    /// # Safety
+    /// - Host memory: each buffer is live, of its length, and not accessed by anyone else until this returns.
+    /// - Device memory: as for [`RankBuffers::device_raw`].
+    ///
+    /// # Errors
+    /// As [`Communicator::all_reduce`].
+    pub unsafe fn all_reduce_raw(
+        &mut self,
+        dtype: Dtype,
+        buffers: &[RawBuffers<'_>],
+        op: ReduceOp,
+        call: &CallOptions,
+    ) -> Result<Plan> {
+        match op {
+            ReduceOp::Sum => {}
+        }
+        self.check_place(buffers)?;
+        let request = Request::new(self.world(), dtype, buffers)?;
+        let plan = Plan::choose(&request, call, &self.options, self.limits(), self.rows())?;
+        if request.elems == 0 {
+            return Ok(plan);
+        }
+        match &self.backend {
+            // SAFETY: the caller's promise, and the request was checked.
+            Backend::Cpu(ranks) => unsafe { ranks.all_reduce(&request, &plan, buffers) }?,
+            // SAFETY: as above.
+            Backend::Cuda(ranks) => unsafe { ranks.all_reduce(&request, &plan, buffers) }?,
+        }
+        Ok(plan)
+    }
+
+    /// Whether all waits so far came to their end. On GPUs this synchronises with the device: call it after the streams
+    /// have been synchronised, not in a hot path.
+    ///
+    /// # Errors
+    /// [`Error::GaveUp`] for the first rank that gave up a wait after [`Options::poll_limit`] polls: results since then
+    /// are not valid, and the communicator is at its end. [`Error::Driver`].
+    pub fn check(&self) -> Result<()> {
+        let words = match &self.backend {
+            Backend::Cpu(ranks) => ranks.gave_up(),
+            Backend::Cuda(ranks) => ranks.gave_up(),
+        }?;
+        for (rank, word) in (0..).zip(words) {
+            if let Some(GaveUp { phase, missing, block, epoch_low }) = GaveUp::decode(word) {
+                return Err(Error::GaveUp { rank, block, missing: missing.0, phase, epoch: epoch_low });
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills each rank's *output* with stamps that are to be the input of the next call: small integers made of rank,
+    /// element and call number, whose sum is exact in every dtype. Asynchronous and capturable like a call.
+    ///
+    /// # Errors
+    /// Those of [`Request::new`]; [`Error::NotDeclared`] without [`Options::stamps`]; [`Error::Driver`].
+    pub fn fill_stamps<T: Element>(&mut self, buffers: &[RankBuffers<'_, T>]) -> Result<()> {
+        self.stamps(false, buffers)
+    }
+
+    /// Compares each rank's *input* with what the last call must have left there if its inputs were stamps; elements
+    /// that differ are counted, see [`Communicator::wrong`]. Asynchronous and capturable like a call.
+    ///
+    /// # Errors
+    /// As [`Communicator::fill_stamps`].
+    pub fn check_stamps<T: Element>(&mut self, buffers: &[RankBuffers<'_, T>]) -> Result<()> {
+        self.stamps(true, buffers)
+    }
+
+    /// Wrong elements that [`Communicator::check_stamps`] has counted so far, on each rank. Synchronises like
+    /// [`Communicator::check`].
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn wrong(&self) -> Result<Vec<u64>> {
+        match &self.backend {
+            Backend::Cpu(ranks) => ranks.wrong(),
+            Backend::Cuda(ranks) => ranks.wrong(),
+        }
+    }
+
+    fn stamps<T: Element>(&mut self, check: bool, buffers: &[RankBuffers<'_, T>]) -> Result<()> {
+        if !self.options.stamps {
+            return Err(Error::NotDeclared { what: "stamps", option: "stamps" });
+        }
+        let (raw, ranks) = raw_of(buffers);
+        let raw = raw.get(..ranks).unwrap_or_default();
+        self.check_place(raw)?;
+        let request = Request::new(self.world(), T::DTYPE, raw)?;
+        if request.elems == 0 {
+            return Ok(());
+        }
+        match &self.backend {
+            // SAFETY: as in `all_reduce_with`.
+            Backend::Cpu(ranks) => unsafe { ranks.stamps(check, &request, raw) },
+            // SAFETY: as above.
+            Backend::Cuda(ranks) => unsafe { ranks.stamps(check, &request, raw) },
+        }
+    }
+
+    fn check_place(&self, buffers: &[RawBuffers<'_>]) -> Result<()> {
+        match &self.backend {
+            Backend::Cpu(ranks) => ranks.check_place(buffers),
+            Backend::Cuda(ranks) => ranks.check_place(buffers),
+        }
+    }
+}
+
+/// The raw buffers of up to [`MAX_RANKS`] ranks without an allocation, and how many there are; one more where there are
+/// too many, so that the request refuses them.
+fn raw_of<'a, T: Element>(buffers: &[RankBuffers<'a, T>]) -> ([RawBuffers<'a>; MAX_RANKS + 1], usize) {
+    let nothing =
+        RawBuffers { input: 0, output: 0, input_elems: 0, output_elems: 0, place: crate::buffers::Place::Host };
+    let mut raw = [nothing; MAX_RANKS + 1];
+    for (raw, b) in raw.iter_mut().zip(buffers) {
+        *raw = b.raw();
+    }
+    (raw, buffers.len().min(MAX_RANKS + 1))
+}
+
+/// What every backend needs to know first; and a word about a protocol that is not known to be sound.
+fn prepare(world: usize, options: &Options) -> Result<(u32, WorkspaceLayout, Limits)> {
+    if !(1..=MAX_RANKS).contains(&world) {
+        return Err(Error::WorldSize { world });
+    }
+    let ranks = world as u32;
+    for &input in &options.inputs {
+        for &algorithm in &options.algorithms {
+            if options.protocol.protocol(algorithm, input).is_none() {
+                return Err(Error::NoSuchForm { preset: options.protocol, input });
+            }
+        }
+    }
+    for (algorithm, input, protocol) in plan::forms(options) {
+        let name = options.protocol.name();
+        match protocol.soundness(algorithm, input) {
+            Soundness::Sound => {}
+            Soundness::RestsOn(what) => tracing::info!(protocol = name, ?algorithm, ?input, "rests on {what}"),
+            Soundness::NotKnown(why) => {
+                tracing::warn!(protocol = name, ?algorithm, ?input, "not known to be sound: {why}")
+            }
+        }
+    }
+    let too_large = Error::CapacityTooLarge { capacity_bytes: options.capacity_bytes };
+    let Ok(capacity_bytes) = usize::try_from(options.capacity_bytes) else { return Err(too_large) };
+    let Some(capacity_bytes) = capacity_bytes.checked_next_multiple_of(PACK_BYTES) else { return Err(too_large) };
+    let staging_bytes = if options.inputs.iter().any(|input| input.staged()) { capacity_bytes } else { 0 };
+    let two_shot = options.algorithms.contains(&allfold_kernels::protocol::abi::Algorithm::TwoShot);
+    let packs = capacity_bytes / PACK_BYTES;
+    let scratch_bytes = if two_shot { part_packs(packs as u64, ranks) as usize * PACK_BYTES } else { 0 };
+    let Some(layout) = WorkspaceLayout::new(scratch_bytes, staging_bytes) else { return Err(too_large) };
+    let limits = Limits {
+        world: ranks,
+        max_blocks: 0,
+        max_threads: 0,
+        staging_bytes: staging_bytes as u64,
+        scratch_bytes: scratch_bytes as u64,
+    };
+    Ok((ranks, layout, limits))
+}

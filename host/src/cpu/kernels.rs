@@ -1,0 +1,54 @@
+//! Which instance of the kernels' source a job runs: the CPU's counterpart of the entry points.
+
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, KernelArgs};
+use allfold_kernels::protocol::element::{Bf16, Element, F16, F32};
+use allfold_kernels::protocol::one_shot::one_shot;
+use allfold_kernels::protocol::spec::Protocol;
+use allfold_kernels::protocol::two_shot::two_shot;
+use allfold_kernels::protocol::{stage, verify};
+
+use super::machine::Cpu;
+
+/// What a job does.
+#[derive(Clone, Copy)]
+pub(super) enum Kernel {
+    AllReduce(Algorithm),
+    Stage,
+    FillStamps,
+    CheckStamps,
+}
+
+/// Runs `kernel` as the thread `m`.
+pub(super) fn run(kernel: Kernel, dtype: Dtype, args: &KernelArgs, m: &Cpu<'_>) {
+    match dtype {
+        Dtype::F32 => run_typed::<F32>(kernel, args, m),
+        Dtype::F16 => run_typed::<F16>(kernel, args, m),
+        Dtype::Bf16 => run_typed::<Bf16>(kernel, args, m),
+    }
+}
+
+fn run_typed<T: Element>(kernel: Kernel, args: &KernelArgs, m: &Cpu<'_>) {
+    match kernel {
+        Kernel::AllReduce(algorithm) => all_reduce::<T>(algorithm, args, m),
+        Kernel::Stage => stage::stage::<_, T>(m),
+        Kernel::FillStamps => verify::fill::<_, T>(m),
+        Kernel::CheckStamps => verify::check::<_, T>(m),
+    }
+}
+
+fn all_reduce<T: Element>(algorithm: Algorithm, args: &KernelArgs, m: &Cpu<'_>) {
+    let protocol = Protocol::decode(args.protocol);
+    macro_rules! worlds {
+        ($($W:literal)*) => {
+            match (algorithm, args.world) {
+                $(
+                    (Algorithm::OneShot, $W) => one_shot::<_, T, $W>(m, protocol),
+                    (Algorithm::TwoShot, $W) => two_shot::<_, T, $W>(m, protocol),
+                )*
+                // The number of ranks was checked when the communicator was made.
+                (Algorithm::OneShot | Algorithm::TwoShot, _) => debug_assert!(false, "1 to 8 ranks"),
+            }
+        };
+    }
+    worlds!(1 2 3 4 5 6 7 8);
+}

@@ -1,0 +1,216 @@
+//! The machine that one thread of a CPU rank is: atomics on addresses.
+//!
+//! Data are relaxed atomic words, so that a protocol with a missing order gives a wrong sum here and never undefined
+//! behaviour.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use allfold_kernels::protocol::abi::{
+    Bank, Dtype, FlagRow, GAVE_UP_OFFSET_BYTES, GaveUp, KernelArgs, PACK_BYTES, Rank, WRONG_OFFSET_BYTES,
+    epoch_offset_bytes, flag_offset_bytes,
+};
+use allfold_kernels::protocol::element::Element;
+use allfold_kernels::protocol::epoch::Epoch;
+use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+
+use super::block::Block;
+
+/// One thread of a rank, in one call.
+pub(super) struct Cpu<'a> {
+    args: &'a KernelArgs,
+    place: Place,
+    sync: &'a Block,
+    /// Set when a rank is gone: whoever waits gives up.
+    abandoned: &'a AtomicBool,
+}
+
+/// Where in the launch a thread is.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) block: u32,
+    pub(super) blocks: u32,
+    pub(super) thread: u32,
+    pub(super) threads: u32,
+}
+
+impl<'a> Cpu<'a> {
+    /// The thread at `place` of the rank that `args` are for.
+    ///
+    /// # Safety
+    /// - Every address in `args` is that of live memory of the length that `args` implies, for as long as this lives.
+    /// - `args.workspaces` are laid out by `abi`, zero when their communicator was made, and used by it alone.
+    /// - `place.block` is below `place.blocks`, at most `MAX_BLOCKS`, the same on each rank.
+    /// - `sync` is that of this rank's block, and the block's threads are exactly `place.threads`.
+    pub(super) unsafe fn new(args: &'a KernelArgs, place: Place, sync: &'a Block, abandoned: &'a AtomicBool) -> Self {
+        Cpu { args, place, sync, abandoned }
+    }
+
+    #[inline]
+    fn word(&self, workspace: u64, offset_bytes: usize) -> &AtomicU64 {
+        // SAFETY: a word of a live workspace, aligned by `abi`'s layout, and never accessed but atomically.
+        unsafe { AtomicU64::from_ptr((workspace + offset_bytes as u64) as *mut u64) }
+    }
+
+    fn peer_flag(&self, listener: Rank, row: FlagRow) -> &AtomicU64 {
+        self.word(self.args.workspaces[listener.0 as usize], flag_offset_bytes(row, self.rank()))
+    }
+
+    fn own_flag(&self, emitter: Rank, row: FlagRow) -> &AtomicU64 {
+        self.word(self.args.workspace, flag_offset_bytes(row, emitter))
+    }
+
+    #[inline]
+    fn base(&self, region: Region, owner: Rank) -> u64 {
+        match region {
+            Region::Source => self.args.source,
+            Region::Output => self.args.output,
+            Region::Input(Bank(bank)) => {
+                self.args.inputs[owner.0 as usize] + u64::from(bank) * self.args.input_bank_bytes
+            }
+            Region::Scratch => self.args.workspaces[owner.0 as usize] + self.args.scratch_offset_bytes,
+        }
+    }
+
+    #[inline]
+    fn halves(&self, region: Region, owner: Rank, pack: u64) -> [&AtomicU64; 2] {
+        let address = self.base(region, owner) + pack * PACK_BYTES as u64;
+        debug_assert!(address.is_multiple_of(PACK_BYTES as u64), "a pack's address is aligned");
+        // SAFETY: 16 aligned bytes inside `owner`'s region. In a call they are accessed only atomically.
+        [0, 8].map(|offset| unsafe { AtomicU64::from_ptr((address + offset) as *mut u64) })
+    }
+}
+
+/// Gives the processor away, the more the longer the wait: peers may share this core.
+pub(super) fn relax(tries: u64) {
+    match tries {
+        0..16 => std::hint::spin_loop(),
+        16..4096 => std::thread::yield_now(),
+        _ => std::thread::sleep(Duration::from_micros(50)),
+    }
+}
+
+impl Machine for Cpu<'_> {
+    #[inline]
+    fn rank(&self) -> Rank {
+        Rank(self.args.rank)
+    }
+    #[inline]
+    fn world(&self) -> u32 {
+        self.args.world
+    }
+    #[inline]
+    fn block(&self) -> u32 {
+        self.place.block
+    }
+    #[inline]
+    fn blocks(&self) -> u32 {
+        self.place.blocks
+    }
+    #[inline]
+    fn thread(&self) -> u32 {
+        self.place.thread
+    }
+    #[inline]
+    fn threads(&self) -> u32 {
+        self.place.threads
+    }
+    #[inline]
+    fn elems(&self) -> u64 {
+        self.args.elems
+    }
+    #[inline]
+    fn aligned(&self) -> bool {
+        self.args.aligned != 0
+    }
+
+    #[inline]
+    fn sync_block(&self) {
+        self.sync_block_all(true);
+    }
+    #[inline]
+    fn sync_block_all(&self, ok: bool) -> bool {
+        self.sync.sync_all(self.place.threads, ok, relax)
+    }
+    #[inline]
+    fn spin(&self, tries: u64) -> bool {
+        relax(tries);
+        let limit = self.args.poll_limit;
+        let gave_up = self.word(self.args.workspace, GAVE_UP_OFFSET_BYTES).load(Ordering::Relaxed) != 0;
+        (limit == 0 || tries < limit) && !gave_up && !self.abandoned.load(Ordering::Relaxed)
+    }
+    #[inline]
+    fn report(&self, gave_up: GaveUp) {
+        self.word(self.args.workspace, GAVE_UP_OFFSET_BYTES).store(gave_up.encode(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn st_flag_volatile(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
+        self.peer_flag(listener, row).store(epoch.0, Ordering::Relaxed);
+    }
+    #[inline]
+    fn ld_flag_volatile(&self, emitter: Rank, row: FlagRow) -> Epoch {
+        Epoch(self.own_flag(emitter, row).load(Ordering::Relaxed))
+    }
+    #[inline]
+    fn st_flag_release(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
+        self.peer_flag(listener, row).store(epoch.0, Ordering::Release);
+    }
+    #[inline]
+    fn ld_flag_acquire(&self, emitter: Rank, row: FlagRow) -> Epoch {
+        Epoch(self.own_flag(emitter, row).load(Ordering::Acquire))
+    }
+
+    #[inline]
+    fn ld_epoch(&self, block: u32) -> Epoch {
+        Epoch(self.word(self.args.workspace, epoch_offset_bytes(block)).load(Ordering::Relaxed))
+    }
+    #[inline]
+    fn st_epoch(&self, block: u32, epoch: Epoch) {
+        self.word(self.args.workspace, epoch_offset_bytes(block)).store(epoch.0, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn ld_pack(&self, region: Region, owner: Rank, pack: u64) -> Pack {
+        let [low, high] = self.halves(region, owner, pack).map(|half| half.load(Ordering::Relaxed));
+        Pack(bytemuck::cast([low, high]))
+    }
+    #[inline]
+    fn st_pack(&self, region: Region, pack: u64, value: Pack) {
+        let values: [u64; 2] = bytemuck::cast(value.0);
+        for (half, value) in self.halves(region, self.rank(), pack).into_iter().zip(values) {
+            half.store(value, Ordering::Relaxed);
+        }
+    }
+    #[inline]
+    fn ld_elem<T: Element>(&self, region: Region, owner: Rank, elem: u64) -> Pack {
+        let address = self.base(region, owner) + elem * T::DTYPE.bytes() as u64;
+        let word = match T::DTYPE {
+            // SAFETY: an element of `owner`'s region, aligned to itself. In a call it is accessed only atomically.
+            Dtype::F32 => unsafe { AtomicU32::from_ptr(address as *mut u32) }.load(Ordering::Relaxed),
+            Dtype::F16 | Dtype::Bf16 => {
+                // SAFETY: as above.
+                unsafe { AtomicU16::from_ptr(address as *mut u16) }.load(Ordering::Relaxed).into()
+            }
+        };
+        Pack([word, 0, 0, 0])
+    }
+    #[inline]
+    fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack) {
+        let address = self.base(region, self.rank()) + elem * T::DTYPE.bytes() as u64;
+        let word = value.0[0];
+        match T::DTYPE {
+            // SAFETY: an element of this rank's region, aligned to itself. In a call it is accessed only atomically.
+            Dtype::F32 => unsafe { AtomicU32::from_ptr(address as *mut u32) }.store(word, Ordering::Relaxed),
+            Dtype::F16 | Dtype::Bf16 => {
+                // SAFETY: as above.
+                unsafe { AtomicU16::from_ptr(address as *mut u16) }.store(word as u16, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[inline]
+    fn add_wrong(&self, count: u64) {
+        self.word(self.args.workspace, WRONG_OFFSET_BYTES).fetch_add(count, Ordering::Relaxed);
+    }
+}

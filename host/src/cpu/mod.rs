@@ -1,0 +1,20 @@
+//! The CPU backend: ranks are threads of this process on ordinary memory, running the kernels' own source.
+//!
+//! A communicator has one thread for each (rank, block, thread) of its largest shape. They sleep between calls; in a
+//! call a thread that waits for a peer gives the processor away, so that eight ranks run on two cores.
+//!
+//! | file | what |
+//! |---|---|
+//! | `machine.rs` | what one thread can do: atomics on addresses |
+//! | `block.rs` | a block's barrier |
+//! | `kernels.rs` | which instance of the source a call runs |
+//! | `workers.rs` | the threads, and a job handed to all of them |
+//! | `ranks.rs` | workspaces, and a plan made into jobs |
+
+mod block;
+mod kernels;
+mod machine;
+mod ranks;
+mod workers;
+
+pub(crate) use ranks::CpuRanks;

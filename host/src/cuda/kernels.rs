@@ -1,0 +1,106 @@
+//! The kernels of a communicator, loaded on one GPU before its first call.
+
+use std::collections::HashMap;
+
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
+use allfold_kernels::protocol::entry_point::EntryPoint;
+use allfold_kernels::protocol::preset::Preset;
+
+use super::device::Device;
+use super::ptx;
+use super::raw::{Context, Function, Module};
+use crate::cuda::driver;
+use crate::error::{Error, PtxRefused, Result};
+use crate::options::Options;
+use crate::plan;
+
+/// Threads of the largest block that a plan may ask for.
+const MAX_THREADS: u32 = 1024;
+
+/// Loaded kernels by entry point.
+pub(super) struct Kernels {
+    functions: HashMap<EntryPoint, Function>,
+}
+
+impl Kernels {
+    /// Loads on `context`'s GPU what `options` declare for `world` ranks, their code resident on return.
+    pub(super) fn load(context: &Context, device: &Device, options: &Options, world: u32) -> Result<Kernels> {
+        let entry_points = declared(options, world);
+        if entry_points.is_empty() {
+            // A communicator for nothing: the driver would refuse a module without kernels.
+            return Ok(Kernels { functions: HashMap::new() });
+        }
+        let (major, minor) = device.compute_capability;
+        let target = ptx::target((major, minor)).ok_or(Error::TooOld { ordinal: device.ordinal, major, minor })?;
+        let module = Module::load(context, &target.select(&entry_points)?).map_err(|error| {
+            Error::PtxRefused(Box::new(PtxRefused {
+                ptx_version: target.ptx_version().to_owned(),
+                target: target.name.to_owned(),
+                driver_version: driver::open().map_or((0, 0), |driver| driver.version()),
+                log: error.log,
+                source: error.source,
+            }))
+        })?;
+        let mut functions = HashMap::new();
+        for entry_point in entry_points {
+            functions.insert(entry_point, module.function(&entry_point.to_string())?);
+        }
+        Ok(Kernels { functions })
+    }
+
+    pub(super) fn get(&self, entry_point: EntryPoint) -> Result<&Function> {
+        let missing = || Error::NoKernel { name: entry_point.to_string(), dtype: entry_point.dtype() };
+        self.functions.get(&entry_point).ok_or_else(missing)
+    }
+
+    /// The largest block that every kernel can be launched with.
+    pub(super) fn max_threads(&self) -> u32 {
+        self.functions.values().map(|f| f.attributes().max_threads).min().unwrap_or(MAX_THREADS).min(MAX_THREADS)
+    }
+
+    /// Blocks of `threads` that one multiprocessor can hold of every all-reduce kernel.
+    pub(super) fn blocks_per_multiprocessor(&self, threads: u32) -> Result<u32> {
+        let mut blocks = u32::MAX;
+        for (entry_point, function) in &self.functions {
+            match entry_point {
+                EntryPoint::AllReduce { .. } => blocks = blocks.min(function.max_active_blocks(threads, 0)?),
+                // They wait for nobody.
+                EntryPoint::Stage(_) | EntryPoint::FillStamps(_) | EntryPoint::CheckStamps(_) => {}
+            }
+        }
+        Ok(blocks)
+    }
+}
+
+/// Everything that a communicator with `options` may launch. Several of them may share a kernel.
+fn declared(options: &Options, world: u32) -> Vec<EntryPoint> {
+    let mut all = Vec::new();
+    for &dtype in &options.dtypes {
+        if world == 1 {
+            all.push(all_reduce(dtype, Algorithm::OneShot, InputMode::Registered, options, world));
+        } else {
+            for (algorithm, input, protocol) in plan::forms(options) {
+                all.push(all_reduce(dtype, algorithm, input, options, world));
+                if input == InputMode::Memcpy && protocol.alternates() {
+                    all.push(EntryPoint::Stage(dtype));
+                }
+            }
+        }
+        if options.stamps {
+            all.extend([EntryPoint::FillStamps(dtype), EntryPoint::CheckStamps(dtype)]);
+        }
+    }
+    all
+}
+
+/// The kernel of an all-reduce. One rank alone meets no protocol: it has the same kernel in all of them.
+pub(super) fn all_reduce(
+    dtype: Dtype,
+    algorithm: Algorithm,
+    input: InputMode,
+    options: &Options,
+    world: u32,
+) -> EntryPoint {
+    let preset = if world == 1 { Preset::Allfold } else { options.protocol };
+    EntryPoint::AllReduce { dtype, algorithm, input, preset, world }
+}

@@ -1,0 +1,28 @@
+//! The GPU backend, on a driver that is opened at run time.
+//!
+//! | file | what |
+//! |---|---|
+//! | `driver.rs` | opens `libcuda.so.1`; the driver's functions under their own names |
+//! | `raw.rs` | one checked function for each driver call; the only floor that names `cust::sys` |
+//! | `device.rs`, `stream.rs`, `graph.rs` | what users meet: GPUs, streams of anybody, captured graphs |
+//! | `peer.rs` | which GPU can reach which |
+//! | `ptx.rs` | the embedded PTX: which file for which GPU, and the entry points that are wanted of it |
+//! | `kernels.rs` | the kernels of a communicator, loaded on one GPU |
+//! | `ranks.rs` | workspaces and streams of all ranks; a plan made into launches |
+
+pub mod device;
+pub(crate) mod driver;
+pub mod graph;
+mod kernels;
+pub mod peer;
+pub mod ptx;
+mod ranks;
+pub(crate) mod raw;
+mod stream;
+
+pub use device::Device;
+pub use driver::DriverMissing;
+pub use graph::Graph;
+pub(crate) use ranks::CudaRanks;
+pub use raw::{Context, Current, DeviceHandle, DeviceMemory, DriverError, Event, MemoryKind, PointerInfo, Stream};
+pub use stream::RawStream;

@@ -1,0 +1,148 @@
+//! The embedded PTX: which file serves a GPU, and a module of only those entry points that are wanted.
+//!
+//! The driver compiles PTX when it loads a module, at about 6 ms a kilobyte where its cache is cold. So what it gets is
+//! put together from a file's header and the entry points that a communicator declares.
+
+use std::collections::HashSet;
+
+use allfold_kernels::protocol::entry_point::EntryPoint;
+
+use crate::error::{Error, Result};
+
+/// The PTX files for one target.
+#[derive(Debug)]
+pub struct Target {
+    /// The target's name, as `sm_90`.
+    pub name: &'static str,
+    /// The least compute capability that can run it; every later one can, too.
+    pub compute_capability: (u32, u32),
+    /// Module name and text.
+    modules: &'static [(&'static str, &'static str)],
+}
+
+macro_rules! target {
+    ($name:literal, $compute_capability:expr, $($module:literal)*) => {
+        Target {
+            name: $name,
+            compute_capability: $compute_capability,
+            modules: &[$(($module, include_str!(concat!("../../ptx/", $name, "/", $module, ".ptx")))),*],
+        }
+    };
+    ($name:literal, $compute_capability:expr) => {
+        target!(
+            $name, $compute_capability,
+            "f32" "f32_presets" "f32_verify" "f16" "f16_presets" "f16_verify" "bf16" "bf16_presets" "bf16_verify"
+        )
+    };
+}
+
+/// All targets, the newest first.
+pub static TARGETS: [Target; 2] = [target!("sm_90", (9, 0)), target!("sm_80", (8, 0))];
+
+/// The newest target that a GPU of this compute capability can run.
+pub fn target(compute_capability: (u32, u32)) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.compute_capability <= compute_capability)
+}
+
+impl Target {
+    /// The PTX version that the files are written in, as `7.8`.
+    pub fn ptx_version(&self) -> &'static str {
+        let text = self.modules.first().map_or("", |&(_, text)| text);
+        text.lines().find_map(|line| line.strip_prefix(".version ")).unwrap_or("unknown").trim()
+    }
+
+    /// One module with just these entry points, which may come from several files; those that share a kernel get one.
+    ///
+    /// # Errors
+    /// [`Error::NoKernel`] when one of them is not in the files.
+    pub fn select(&self, entry_points: &[EntryPoint]) -> Result<String> {
+        let mut module = String::new();
+        let mut names = HashSet::new();
+        for entry_point in entry_points {
+            if !names.insert(entry_point.to_string()) {
+                continue;
+            }
+            let missing = || Error::NoKernel { name: entry_point.to_string(), dtype: entry_point.dtype() };
+            let file = entry_point.module().to_string();
+            let &(_, text) = self.modules.iter().find(|(name, _)| *name == file).ok_or_else(missing)?;
+            if module.is_empty() {
+                module.push_str(header(text));
+            }
+            module.push_str(entry(text, &entry_point.to_string()).ok_or_else(missing)?);
+        }
+        Ok(module)
+    }
+}
+
+/// What stands before the first entry point.
+fn header(text: &str) -> &str {
+    text.find(".visible .entry ").map_or(text, |end| &text[..end])
+}
+
+/// From `.visible .entry NAME(` to the brace that ends it, the only one at the start of a line.
+fn entry<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let start = text.find(&format!(".visible .entry {name}("))?;
+    let length = text[start..].find("\n}\n")? + "\n}\n".len();
+    Some(&text[start..start + length])
+}
+
+#[cfg(test)]
+mod tests {
+    use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
+    use allfold_kernels::protocol::preset::Preset;
+
+    use super::*;
+
+    fn every_entry_point() -> Vec<EntryPoint> {
+        let mut all = Vec::new();
+        for dtype in Dtype::ALL {
+            all.extend([EntryPoint::Stage(dtype), EntryPoint::FillStamps(dtype), EntryPoint::CheckStamps(dtype)]);
+            for preset in [Preset::Allfold, Preset::Vllm] {
+                for algorithm in Algorithm::ALL {
+                    for input in InputMode::ALL {
+                        let alone =
+                            (preset, algorithm, input) == (Preset::Allfold, Algorithm::OneShot, InputMode::Registered);
+                        for world in if alone { 1..=8 } else { 2..=8 } {
+                            all.push(EntryPoint::AllReduce { dtype, algorithm, input, preset, world });
+                        }
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn every_entry_point_is_in_every_target_and_nothing_else_is() {
+        for target in &TARGETS {
+            let mut names: Vec<_> = every_entry_point().iter().map(ToString::to_string).collect();
+            names.sort();
+            names.dedup();
+            for &entry_point in &every_entry_point() {
+                let module = target.select(&[entry_point]).expect("in the PTX");
+                assert_eq!(module.matches(".entry ").count(), 1, "{entry_point}");
+                assert!(module.ends_with("\n}\n"), "{entry_point}");
+            }
+            let there: usize = target.modules.iter().map(|(_, text)| text.matches(".visible .entry ").count()).sum();
+            assert_eq!(there, names.len(), "{}", target.name);
+        }
+    }
+
+    #[test]
+    fn the_newest_target_that_runs_is_chosen() {
+        let name = |cc| target(cc).map(|target| target.name);
+        assert_eq!(name((7, 5)), None);
+        assert_eq!(name((8, 0)), Some("sm_80"));
+        assert_eq!(name((8, 9)), Some("sm_80"));
+        assert_eq!(name((9, 0)), Some("sm_90"));
+        assert_eq!(name((10, 3)), Some("sm_90"));
+    }
+
+    #[test]
+    fn a_module_declares_one_version_and_one_target() {
+        let both = [EntryPoint::Stage(Dtype::F32), EntryPoint::FillStamps(Dtype::F32)];
+        let module = target((9, 0)).expect("there").select(&both).expect("in the PTX");
+        assert_eq!((module.matches("\n.version ").count(), module.matches("\n.target ").count()), (1, 1));
+        assert_eq!(module.matches(".entry ").count(), 2);
+    }
+}

@@ -1,0 +1,231 @@
+//! The ranks of a communicator on GPUs: their workspaces, and a plan made into one launch a rank.
+
+use std::ffi::c_void;
+use std::ptr::from_mut;
+use std::sync::Arc;
+
+use allfold_kernels::protocol::abi::{
+    EPOCH_WORDS, GAVE_UP_OFFSET_BYTES, InputMode, KernelArgs, MAX_BLOCKS, MAX_RANKS, WRONG_OFFSET_BYTES,
+    WorkspaceLayout,
+};
+use allfold_kernels::protocol::entry_point::EntryPoint;
+
+use super::device::Device;
+use super::kernels::{self, Kernels};
+use super::peer::{self, PeerError};
+use super::raw::{Context, DeviceMemory, Function};
+use super::stream::RawStream;
+use crate::arguments::Workspaces;
+use crate::buffers::{Place, RawBuffers};
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::plan::{Limits, Plan};
+use crate::request::Request;
+
+/// Blocks and threads of the stamp kernels, which wait for nobody.
+const STAMP_GRID: (u32, u32) = (256, 256);
+
+/// All ranks of one communicator.
+pub(crate) struct CudaRanks {
+    ranks: Vec<Rank>,
+    workspaces: Workspaces,
+    limits: Limits,
+    options: Options,
+}
+
+struct Rank {
+    device: u32,
+    context: Context,
+    kernels: Arc<Kernels>,
+    workspace: DeviceMemory,
+}
+
+impl CudaRanks {
+    pub(crate) fn new(
+        ordinals: &[u32],
+        layout: WorkspaceLayout,
+        options: &Options,
+        limits: Limits,
+    ) -> Result<CudaRanks> {
+        if std::env::var_os("CUDA_LAUNCH_BLOCKING").is_some_and(|value| value != "0" && !value.is_empty()) {
+            return Err(Error::LaunchBlocking);
+        }
+        let devices = ordinals.iter().map(|&ordinal| Ok(Device::get(ordinal)?)).collect::<Result<Vec<_>>>()?;
+        let contexts = devices.iter().map(|device| Ok(device.context()?)).collect::<Result<Vec<_>>>()?;
+        reach_peers(ordinals, &contexts)?;
+
+        let (mut ranks, mut addresses) = (Vec::<Rank>::new(), [0; MAX_RANKS]);
+        let (mut max_blocks, mut max_threads) = (MAX_BLOCKS as u32, u32::MAX);
+        for ((device, context), address) in devices.iter().zip(contexts).zip(&mut addresses) {
+            let kernels = match ranks.iter().find(|rank| rank.device == device.ordinal) {
+                Some(rank) => Arc::clone(&rank.kernels),
+                None => Arc::new(Kernels::load(&context, device, options, limits.world)?),
+            };
+            let sharing = ordinals.iter().filter(|&&ordinal| ordinal == device.ordinal).count() as u32;
+            // Counted for the largest block, so that every smaller one has room as well.
+            let threads = kernels.max_threads();
+            let resident = kernels.blocks_per_multiprocessor(threads)?.saturating_mul(device.multiprocessors);
+            if resident < sharing {
+                return Err(Error::NotResident { ordinal: device.ordinal, ranks: sharing, threads });
+            }
+            max_blocks = max_blocks.min(resident / sharing);
+            max_threads = max_threads.min(threads);
+
+            let workspace = DeviceMemory::alloc(&context, layout.total_bytes)?;
+            clear(&workspace, options.last_epoch)?;
+            *address = workspace.address();
+            ranks.push(Rank { device: device.ordinal, context, kernels, workspace });
+        }
+        Ok(CudaRanks {
+            workspaces: Workspaces {
+                addresses,
+                layout,
+                world: limits.world,
+                poll_limit: options.poll_limit.unwrap_or(0),
+            },
+            limits: Limits { max_blocks, max_threads, ..limits },
+            ranks,
+            options: options.clone(),
+        })
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Refuses buffers that are not device memory, and streams in which a rank would wait behind another.
+    pub(crate) fn check_place(&self, buffers: &[RawBuffers<'_>]) -> Result<()> {
+        for (rank, (b, here)) in (0..).zip(buffers.iter().zip(&self.ranks)) {
+            let Place::Device(stream) = b.place else {
+                return Err(Error::WrongMemory { rank, got: "host", expected: "GPUs" });
+            };
+            for (other, (c, there)) in (0..rank).zip(buffers.iter().zip(&self.ranks)) {
+                let Place::Device(other_stream) = c.place else { continue };
+                let waits = stream == other_stream || waits_for_all(stream) || waits_for_all(other_stream);
+                if here.device == there.device && waits {
+                    return Err(Error::SharedStream { ranks: [other, rank], device: here.device });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts an all-reduce into the stream of each rank.
+    ///
+    /// # Safety
+    /// As for [`crate::RankBuffers::device_raw`], for every rank.
+    pub(crate) unsafe fn all_reduce(&self, request: &Request, plan: &Plan, buffers: &[RawBuffers<'_>]) -> Result<()> {
+        let args = self.workspaces.all_reduce(request, plan, buffers);
+        let name = kernels::all_reduce(request.dtype, plan.algorithm, plan.input, &self.options, self.limits.world);
+        if plan.input == InputMode::Memcpy {
+            for ((rank, b), args) in self.ranks.iter().zip(buffers).zip(args) {
+                if plan.protocol.alternates() {
+                    let stage = rank.kernels.get(EntryPoint::Stage(request.dtype))?;
+                    // SAFETY: the caller's promise; the kernel writes this rank's staging only.
+                    unsafe { launch(stage, plan.blocks, plan.threads, stream(b)?, args) }?;
+                } else {
+                    let to = args.inputs[args.rank as usize];
+                    // SAFETY: the staging area has room for the request; the input lives by the caller's promise.
+                    unsafe { rank.context.copy_async(to, b.input, request.bytes as usize, stream(b)?) }?;
+                }
+            }
+        }
+        for ((rank, b), args) in self.ranks.iter().zip(buffers).zip(args) {
+            let kernel = rank.kernels.get(name)?;
+            // SAFETY: buffers and streams by the caller's promise; workspaces are this communicator's; the grid is
+            // within what can be resident with every rank of the device.
+            unsafe { launch(kernel, plan.blocks, plan.threads, stream(b)?, args) }?;
+        }
+        Ok(())
+    }
+
+    /// Puts a stamp kernel into the stream of each rank.
+    ///
+    /// # Safety
+    /// As for [`CudaRanks::all_reduce`].
+    pub(crate) unsafe fn stamps(&self, check: bool, request: &Request, buffers: &[RawBuffers<'_>]) -> Result<()> {
+        let (blocks, threads) = STAMP_GRID;
+        let name = if check { EntryPoint::CheckStamps(request.dtype) } else { EntryPoint::FillStamps(request.dtype) };
+        for ((rank, b), args) in self.ranks.iter().zip(buffers).zip(self.workspaces.local(request, buffers)) {
+            // SAFETY: the kernel touches this rank's buffers, which live by the caller's promise, and its workspace.
+            unsafe { launch(rank.kernels.get(name)?, blocks, threads, stream(b)?, args) }?;
+        }
+        Ok(())
+    }
+
+    /// The status word of each rank.
+    pub(crate) fn gave_up(&self) -> Result<Vec<u64>> {
+        self.words(GAVE_UP_OFFSET_BYTES)
+    }
+
+    /// Wrong elements that each rank has counted.
+    pub(crate) fn wrong(&self) -> Result<Vec<u64>> {
+        self.words(WRONG_OFFSET_BYTES)
+    }
+
+    fn words(&self, offset_bytes: usize) -> Result<Vec<u64>> {
+        let word = |rank: &Rank| {
+            let mut bytes = [0; 8];
+            // SAFETY: a word of the rank's workspace; a kernel that writes it at this moment writes it as a whole.
+            unsafe { rank.context.copy_to_host(&mut bytes, rank.workspace.address() + offset_bytes as u64) }?;
+            Ok(u64::from_ne_bytes(bytes))
+        };
+        self.ranks.iter().map(word).collect()
+    }
+}
+
+/// Peer access between all GPUs of the communicator, for allocations of every kind.
+fn reach_peers(ordinals: &[u32], contexts: &[Context]) -> Result<()> {
+    peer::enable_all(contexts).map_err(|error| match error {
+        PeerError::NoAccess { rank, peer } => Error::NoPeerAccess { from: ordinals[rank], to: ordinals[peer] },
+        PeerError::Driver(error) => Error::Driver(error),
+    })?;
+    for from in contexts {
+        for to in contexts {
+            // Only buffers of stream-ordered pools need it, and not every device has pools.
+            if let Err(error) = from.enable_pool_access(to) {
+                tracing::debug!(%error, "registered input from a memory pool will not work");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes a new workspace what kernels expect: flags and epoch words that of the last call, the rest zero.
+fn clear(workspace: &DeviceMemory, last_epoch: u64) -> Result<()> {
+    let context = workspace.context();
+    // SAFETY: the allocation is this function's alone so far. Both calls wait until the work is done.
+    unsafe {
+        context.memset(workspace.address(), 0, workspace.bytes())?;
+        context.copy_to_device(workspace.address(), [last_epoch.to_ne_bytes(); EPOCH_WORDS].as_flattened())?;
+    }
+    Ok(())
+}
+
+/// Whether `stream` is a default stream, which waits for other streams of its GPU or is the same for all threads.
+fn waits_for_all(stream: RawStream<'_>) -> bool {
+    // Null is the legacy default stream, 1 its name for whoever compiles with per-thread ones.
+    (stream.as_ptr() as usize) < 2
+}
+
+fn stream<'s>(buffers: &RawBuffers<'s>) -> Result<RawStream<'s>> {
+    match buffers.place {
+        Place::Device(stream) => Ok(stream),
+        // Refused by `check_place` before.
+        Place::Host => Err(Error::WrongMemory { rank: 0, got: "host", expected: "GPUs" }),
+    }
+}
+
+/// # Safety
+/// `args` are what `kernel` needs until `stream` has done it, and all blocks that wait for each other fit the GPUs.
+unsafe fn launch(
+    kernel: &Function,
+    blocks: u32,
+    threads: u32,
+    stream: RawStream<'_>,
+    mut args: KernelArgs,
+) -> Result<()> {
+    let mut parameters = [from_mut(&mut args).cast::<c_void>()];
+    // SAFETY: every entry point has one parameter, `KernelArgs` by value; the rest by the caller's promise.
+    Ok(unsafe { kernel.launch(blocks, threads, 0, stream, &mut parameters) }?)
+}

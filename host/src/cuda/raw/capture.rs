@@ -1,0 +1,159 @@
+//! Stream capture, and the graphs that it makes.
+
+use std::{marker::PhantomData, ptr};
+
+use cust::sys::{CUgraph, CUgraphExec, CUstreamCaptureMode, CUstreamCaptureStatus};
+
+use super::{Context, DriverError, driver_call, release};
+use crate::cuda::stream::RawStream;
+
+/// A capture under way. It ends when this is dropped, whatever happened meanwhile.
+#[derive(Debug)]
+pub struct Capture<'s> {
+    context: Context,
+    stream: RawStream<'s>,
+    under_way: bool,
+    /// A capture ends on the thread that began it.
+    thread: PhantomData<*const ()>,
+}
+
+impl<'s> Capture<'s> {
+    /// From here on, `stream`, which belongs to `context`, records what is put into it and runs nothing. Other threads
+    /// may do what they like meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `cuStreamBeginCapture_v2` failed: code 900 for a default stream, 401 if a capture is under way.
+    pub fn begin(context: &Context, stream: RawStream<'s>) -> Result<Self, DriverError> {
+        let _current = context.enter()?;
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream lives, by its type.
+        unsafe { driver_call!(cuStreamBeginCapture_v2(stream.as_ptr().cast(), mode)) }?;
+        Ok(Self { context: context.clone(), stream, under_way: true, thread: PhantomData })
+    }
+
+    /// Ends the capture.
+    ///
+    /// # Errors
+    ///
+    /// `cuStreamEndCapture` failed: code 901 if something that can't be recorded was tried.
+    pub fn end(mut self) -> Result<CapturedGraph, DriverError> {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<CapturedGraph, DriverError> {
+        let _current = self.context.enter()?;
+        self.under_way = false;
+        let mut graph = CapturedGraph { context: self.context.clone(), handle: ptr::null_mut() };
+        // SAFETY: the stream lives, and its capture was begun on this thread.
+        unsafe { driver_call!(cuStreamEndCapture(self.stream.as_ptr().cast(), &mut graph.handle)) }?;
+        Ok(graph)
+    }
+}
+
+impl Drop for Capture<'_> {
+    fn drop(&mut self) {
+        if self.under_way {
+            // It may well have failed: that is often why it is dropped.
+            if let Err(error) = self.finish() {
+                tracing::debug!(%error, "a capture was given up");
+            }
+        }
+    }
+}
+
+/// What a capture recorded.
+#[derive(Debug)]
+pub struct CapturedGraph {
+    context: Context,
+    handle: CUgraph,
+}
+
+impl CapturedGraph {
+    /// Makes it ready to be launched. Nothing may be captured on this thread meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `cuGraphInstantiateWithFlags` failed.
+    pub fn instantiate(self) -> Result<ExecutableGraph, DriverError> {
+        let _current = self.context.enter()?;
+        let mut graph = ExecutableGraph { context: self.context.clone(), handle: ptr::null_mut() };
+        // SAFETY: the graph lives, and it writes one handle.
+        unsafe { driver_call!(cuGraphInstantiateWithFlags(&mut graph.handle, self.handle, 0)) }?;
+        Ok(graph)
+    }
+}
+
+impl Drop for CapturedGraph {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: the graph came from `cuStreamEndCapture`; what was instantiated from it stands on its own.
+            let destroy = || unsafe { driver_call!(cuGraphDestroy(self.handle)) };
+            release(self.context.enter().and_then(|_current| destroy()));
+        }
+    }
+}
+
+/// A graph that can be launched.
+#[derive(Debug)]
+pub struct ExecutableGraph {
+    context: Context,
+    handle: CUgraphExec,
+}
+
+// SAFETY: the driver allows a graph to be launched from any thread. It wants one call at a time for each graph, which
+// is why this type is not `Sync`.
+unsafe impl Send for ExecutableGraph {}
+
+impl ExecutableGraph {
+    /// Puts what the first launch needs on the device, in the order of `stream`, which belongs to the same context.
+    ///
+    /// # Errors
+    ///
+    /// `cuGraphUpload` failed.
+    pub fn upload(&self, stream: RawStream<'_>) -> Result<(), DriverError> {
+        let _current = self.context.enter()?;
+        // SAFETY: graph and stream live.
+        unsafe { driver_call!(cuGraphUpload(self.handle, stream.as_ptr().cast())) }
+    }
+
+    /// Runs the graph in the order of `stream`, which belongs to the same context. Does not wait.
+    ///
+    /// # Safety
+    ///
+    /// - All that the recorded work uses is still there, and stays until the stream has done it.
+    ///
+    /// # Errors
+    ///
+    /// `cuGraphLaunch` failed.
+    pub unsafe fn launch(&self, stream: RawStream<'_>) -> Result<(), DriverError> {
+        let _current = self.context.enter()?;
+        // SAFETY: graph and stream live; the caller vouches for what was recorded.
+        unsafe { driver_call!(cuGraphLaunch(self.handle, stream.as_ptr().cast())) }
+    }
+}
+
+impl Drop for ExecutableGraph {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: the graph came from `cuGraphInstantiateWithFlags`; a launch under way is finished by the driver.
+            let destroy = || unsafe { driver_call!(cuGraphExecDestroy(self.handle)) };
+            release(self.context.enter().and_then(|_current| destroy()));
+        }
+    }
+}
+
+impl Context {
+    /// Whether `stream`, which belongs to this context, is being captured.
+    ///
+    /// # Errors
+    ///
+    /// `cuStreamIsCapturing` failed: code 906 for the default stream while another is being captured.
+    pub fn is_capturing(&self, stream: RawStream<'_>) -> Result<bool, DriverError> {
+        let _current = self.enter()?;
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: the stream lives, and it writes one of the enum's three values.
+        unsafe { driver_call!(cuStreamIsCapturing(stream.as_ptr().cast(), &mut status)) }?;
+        Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+    }
+}

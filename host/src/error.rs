@@ -1,0 +1,281 @@
+//! The one error type: a variant a cause, with the numbers in it.
+
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, MAX_RANKS, Phase};
+use allfold_kernels::protocol::preset::Preset;
+
+use crate::cuda::device::DeviceError;
+use crate::cuda::{DriverError, DriverMissing};
+
+/// What every fallible function of this crate returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a call was refused or failed. Refusals happen before anything is launched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A communicator of no ranks, or of more than there can be.
+    #[error("{world} ranks asked for: a communicator has 1 to {MAX_RANKS}")]
+    WorldSize {
+        /// Ranks asked for.
+        world: usize,
+    },
+    /// A call with buffers for another number of ranks.
+    #[error("buffers for {got} ranks given to a communicator of {world}")]
+    RankCount {
+        /// Ranks of the communicator.
+        world: usize,
+        /// Buffers given.
+        got: usize,
+    },
+    /// Ranks disagree on the length.
+    #[error("rank {rank} gives {elems} elements where rank 0 gives {expected}")]
+    LengthMismatch {
+        /// The rank that differs from rank 0.
+        rank: u32,
+        /// Its elements.
+        elems: u64,
+        /// Rank 0's elements.
+        expected: u64,
+    },
+    /// A rank's input and output differ in length.
+    #[error("rank {rank}: input of {input_elems} elements, output of {output_elems}")]
+    OutputLength {
+        /// The rank.
+        rank: u32,
+        /// Elements of its input.
+        input_elems: u64,
+        /// Elements of its output.
+        output_elems: u64,
+    },
+    /// A pointer that is not aligned to its elements.
+    #[error("rank {rank}: address {address:#x} is not aligned to {align_bytes} bytes, one element")]
+    Misaligned {
+        /// The rank.
+        rank: u32,
+        /// The address.
+        address: u64,
+        /// Bytes of one element.
+        align_bytes: usize,
+    },
+    /// A null pointer with a length above zero.
+    #[error("rank {rank}: null pointer for {elems} elements")]
+    NullPointer {
+        /// The rank.
+        rank: u32,
+        /// Elements claimed.
+        elems: u64,
+    },
+    /// A length whose end lies outside the address space.
+    #[error("rank {rank}: {elems} elements of {elem_bytes} bytes from {address:#x} pass the end of the address space")]
+    TooLong {
+        /// The rank.
+        rank: u32,
+        /// Start of the buffer.
+        address: u64,
+        /// Elements claimed.
+        elems: u64,
+        /// Bytes of one element.
+        elem_bytes: usize,
+    },
+    /// An output overlaps another buffer, and is not the same rank's input as a whole.
+    #[error("the output of rank {rank} overlaps the {other} of rank {other_rank} by {overlap_bytes} bytes")]
+    Overlap {
+        /// Whose output.
+        rank: u32,
+        /// `"input"` or `"output"`.
+        other: &'static str,
+        /// Of which rank.
+        other_rank: u32,
+        /// Bytes in common.
+        overlap_bytes: u64,
+    },
+    /// A one-shot read in place by peers cannot be written in place.
+    #[error(
+        "{} in place with a registered input is unsafe: a peer may read what this rank has overwritten; \
+         use a two-shot, a staged input, or another output",
+        algorithm.name()
+    )]
+    InPlace {
+        /// The algorithm asked for.
+        algorithm: Algorithm,
+    },
+    /// More bytes than the communicator has room for.
+    #[error("{what} of {needed_bytes} bytes needed, {capacity_bytes} there: see Options::capacity_bytes")]
+    Capacity {
+        /// What there is too little of: `"staging"` or `"scratch"`.
+        what: &'static str,
+        /// Bytes that the call needs.
+        needed_bytes: u64,
+        /// Bytes that the communicator has.
+        capacity_bytes: u64,
+    },
+    /// A dtype, algorithm or input mode that the communicator was not made for.
+    #[error("{what} was not declared when the communicator was made: see Options::{option}")]
+    NotDeclared {
+        /// What the call asks for.
+        what: &'static str,
+        /// The option that declares it.
+        option: &'static str,
+    },
+    /// A preset that has no such input mode.
+    #[error("protocol {} has no form for {} input", preset.name(), input.name())]
+    NoSuchForm {
+        /// The protocol.
+        preset: Preset,
+        /// The input mode.
+        input: InputMode,
+    },
+    /// A grid that cannot be launched.
+    #[error(
+        "{blocks} blocks of {threads} threads asked for: 1 to {max_blocks} blocks of 1 to {max_threads} threads can run together here"
+    )]
+    Grid {
+        /// Blocks asked for.
+        blocks: u32,
+        /// Threads a block asked for.
+        threads: u32,
+        /// Most blocks that can be resident for each rank.
+        max_blocks: u32,
+        /// Most threads of a block.
+        max_threads: u32,
+    },
+    /// Host buffers given to a communicator over GPUs, or the other way round.
+    #[error("rank {rank} gives {got} memory to a communicator over {expected}")]
+    WrongMemory {
+        /// The rank.
+        rank: u32,
+        /// What it gave.
+        got: &'static str,
+        /// What the communicator works on.
+        expected: &'static str,
+    },
+    /// Ranks that share a GPU must have streams of their own.
+    #[error("ranks {ranks:?} share GPU {device} and a stream: the first would wait for the second for ever")]
+    SharedStream {
+        /// Two ranks.
+        ranks: [u32; 2],
+        /// Their GPU.
+        device: u32,
+    },
+    /// No kernel access from one GPU to another.
+    #[error(
+        "GPU {from} cannot access memory of GPU {to}: no peer access (a path through host memory is not there yet)"
+    )]
+    NoPeerAccess {
+        /// Ordinal of the GPU that would read.
+        from: u32,
+        /// Ordinal of the GPU that would be read.
+        to: u32,
+    },
+    /// No such GPU.
+    #[error("no GPU {ordinal}: this process sees {count}")]
+    NoSuchDevice {
+        /// Ordinal asked for.
+        ordinal: u32,
+        /// GPUs that there are.
+        count: u32,
+    },
+    /// A GPU older than any PTX we have.
+    #[error("GPU {ordinal} has compute capability {major}.{minor}: 8.0 is the least that is supported")]
+    TooOld {
+        /// Its ordinal.
+        ordinal: u32,
+        /// Compute capability, major.
+        major: u32,
+        /// Compute capability, minor.
+        minor: u32,
+    },
+    /// Fewer blocks can be resident than a rank needs.
+    #[error("GPU {ordinal} cannot hold a block of {threads} threads for each of {ranks} ranks at once")]
+    NotResident {
+        /// Its ordinal.
+        ordinal: u32,
+        /// Ranks on it.
+        ranks: u32,
+        /// Threads of a block.
+        threads: u32,
+    },
+    /// `CUDA_LAUNCH_BLOCKING=1`: the first rank's launch would wait for ranks that are not launched yet.
+    #[error("CUDA_LAUNCH_BLOCKING is set: one thread could never launch the second rank")]
+    LaunchBlocking,
+    /// No CUDA driver on this machine.
+    #[error(transparent)]
+    DriverMissing(#[from] DriverMissing),
+    /// The driver refused our PTX.
+    #[error(transparent)]
+    PtxRefused(Box<PtxRefused>),
+    /// A call of the CUDA driver failed.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// A rank waited for another in vain; the output of that call is not valid, and the communicator is at its end.
+    #[error("rank {rank} block {block} gave up waiting for rank {missing} in the {} barrier of call {epoch}", phase.name())]
+    GaveUp {
+        /// Who waited.
+        rank: u32,
+        /// The block that waited.
+        block: u32,
+        /// Who did not come.
+        missing: u32,
+        /// In which barrier.
+        phase: Phase,
+        /// The call's number, modulo 2^40.
+        epoch: u64,
+    },
+    /// A rank is gone: its thread has ended.
+    #[error("rank {rank} is gone")]
+    PeerGone {
+        /// The rank.
+        rank: u32,
+    },
+    /// The workspaces of a communicator of this capacity do not fit the address space.
+    #[error("a capacity of {capacity_bytes} bytes does not fit the address space")]
+    CapacityTooLarge {
+        /// Bytes asked for.
+        capacity_bytes: u64,
+    },
+    /// The host has too little memory, or will start no more threads.
+    #[error("{what}: {source}")]
+    Host {
+        /// What was being done.
+        what: &'static str,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// An entry point that the embedded PTX should have and has not: a defect of this crate.
+    #[error("no kernel {name} in the embedded PTX for {}", dtype.name())]
+    NoKernel {
+        /// The entry point.
+        name: String,
+        /// The dtype of its module.
+        dtype: Dtype,
+    },
+}
+
+impl From<DeviceError> for Error {
+    fn from(error: DeviceError) -> Error {
+        match error {
+            DeviceError::DriverMissing(error) => Error::DriverMissing(error),
+            DeviceError::NoSuchDevice { ordinal, count } => Error::NoSuchDevice { ordinal, count },
+            DeviceError::Driver(error) => Error::Driver(error),
+        }
+    }
+}
+
+/// PTX that the driver did not take.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the driver (CUDA {}.{}) refused PTX {ptx_version} for {target}: {source}{}{log}",
+    driver_version.0, driver_version.1, if log.is_empty() { "" } else { "\n" }
+)]
+pub struct PtxRefused {
+    /// `.version` of the PTX.
+    pub ptx_version: String,
+    /// `.target` of the PTX.
+    pub target: String,
+    /// CUDA version of the driver, which bounds the PTX version that it can read.
+    pub driver_version: (u32, u32),
+    /// What the driver's compiler said.
+    pub log: String,
+    /// The call that failed.
+    pub source: DriverError,
+}

@@ -1,0 +1,63 @@
+//! allfold: all-reduce across the GPUs of one machine, with kernels written in Rust; the same on CPU ranks.
+//!
+//! ```
+//! use allfold::{Communicator, RankBuffers, ReduceOp};
+//!
+//! # fn main() -> Result<(), allfold::Error> {
+//! // Four ranks on this machine's CPU. `Communicator::cuda(&[0, 1])` is the same over two GPUs.
+//! let mut ranks = Communicator::cpu(4)?;
+//! let mut data: Vec<Vec<f32>> = (0..4).map(|rank| vec![rank as f32; 1000]).collect();
+//! let buffers: Vec<_> = data.iter_mut().map(|d| RankBuffers::in_place(d)).collect();
+//! ranks.all_reduce(&buffers, ReduceOp::Sum)?;
+//! drop(buffers);
+//! assert!(data.iter().flatten().all(|&x| x == 0.0 + 1.0 + 2.0 + 3.0));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The way of a call
+//!
+//! ```text
+//! buffers on each rank
+//!   Communicator::all_reduce     communicator.rs
+//!     Request::new               request.rs      length, alignment, overlap    -> Error
+//!     Plan::choose               plan.rs         pure: bytes, ranks, tuning    -> Plan
+//!     launch                     cuda/ or cpu/   Plan + workspaces -> kernel arguments, one launch a rank
+//!       ---------------------------------------- allfold_kernels::protocol::abi is the border
+//!       one_shot / two_shot      barrier, reduce, barrier
+//! ```
+//!
+//! # Results
+//!
+//! Every sum is taken in rank order, f16 and bf16 in f32 with one rounding at the end: all ranks get the same bits,
+//! whatever the size and the algorithm. A NaN stays a NaN; its payload is the machine's affair.
+//!
+//! # Features
+//!
+//! `cli` (default): the program `allfold` and what only it depends on. The library needs none of it.
+
+mod arguments;
+mod buffers;
+mod communicator;
+pub mod cpu;
+pub mod cuda;
+mod element;
+mod error;
+mod options;
+mod plan;
+mod request;
+pub mod tuning;
+
+pub use allfold_kernels::protocol::abi::{Algorithm, Dtype, GaveUp, InputMode, MAX_BLOCKS, MAX_RANKS, Phase, Rank};
+pub use allfold_kernels::protocol::preset::{Preset, Soundness};
+pub use allfold_kernels::protocol::spec::Protocol;
+/// The number that a stamped input has for an element, and the sum over all ranks; see [`Communicator::fill_stamps`].
+pub use allfold_kernels::protocol::verify::{stamp, stamp_sum};
+
+pub use buffers::{Place, RankBuffers, RawBuffers};
+pub use communicator::Communicator;
+pub use element::Element;
+pub use error::{Error, PtxRefused, Result};
+pub use options::{CallOptions, Options, ReduceOp};
+pub use plan::{Limits, Plan};
+pub use request::Request;

@@ -1,0 +1,94 @@
+//! A call that has been found possible: lengths agree, pointers are aligned to elements, nothing overlaps that must not.
+
+use allfold_kernels::protocol::abi::{Dtype, PACK_BYTES};
+
+use crate::buffers::RawBuffers;
+use crate::error::{Error, Result};
+
+/// A validated call over all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Element type.
+    pub dtype: Dtype,
+    /// Elements on each rank.
+    pub elems: u64,
+    /// Bytes on each rank.
+    pub bytes: u64,
+    /// Whether a rank's output is its input.
+    pub in_place: bool,
+    /// Whether every buffer is aligned to a pack. It decides how packs are accessed, never who handles them.
+    pub aligned: bool,
+}
+
+impl Request {
+    /// Checks the buffers of all ranks, in rank order, against each other.
+    ///
+    /// # Errors
+    /// [`Error::RankCount`], [`Error::OutputLength`], [`Error::LengthMismatch`], [`Error::Misaligned`],
+    /// [`Error::NullPointer`], [`Error::TooLong`], [`Error::Overlap`].
+    pub fn new(world: usize, dtype: Dtype, buffers: &[RawBuffers<'_>]) -> Result<Request> {
+        let [first, ..] = buffers else { return Err(Error::RankCount { world, got: 0 }) };
+        if buffers.len() != world {
+            return Err(Error::RankCount { world, got: buffers.len() });
+        }
+        let elems = first.input_elems;
+        let mut low_bits = 0;
+        for (rank, b) in (0..).zip(buffers) {
+            if b.input_elems != b.output_elems {
+                return Err(Error::OutputLength { rank, input_elems: b.input_elems, output_elems: b.output_elems });
+            }
+            if b.input_elems != elems {
+                return Err(Error::LengthMismatch { rank, elems: b.input_elems, expected: elems });
+            }
+            for address in [b.input, b.output] {
+                check_address(rank, dtype, address, elems)?;
+                low_bits |= address;
+            }
+        }
+        let bytes = elems * dtype.bytes() as u64;
+        check_overlap(buffers, bytes)?;
+        Ok(Request {
+            dtype,
+            elems,
+            bytes,
+            in_place: elems > 0 && buffers.iter().any(|b| b.input == b.output),
+            aligned: low_bits.is_multiple_of(PACK_BYTES as u64),
+        })
+    }
+}
+
+fn check_address(rank: u32, dtype: Dtype, address: u64, elems: u64) -> Result<()> {
+    if elems == 0 {
+        return Ok(());
+    }
+    if address == 0 {
+        return Err(Error::NullPointer { rank, elems });
+    }
+    if !address.is_multiple_of(dtype.bytes() as u64) {
+        return Err(Error::Misaligned { rank, address, align_bytes: dtype.bytes() });
+    }
+    let end = elems.checked_mul(dtype.bytes() as u64).and_then(|bytes| address.checked_add(bytes));
+    match end {
+        Some(_) => Ok(()),
+        None => Err(Error::TooLong { rank, address, elems, elem_bytes: dtype.bytes() }),
+    }
+}
+
+/// Each output may overlap nothing but its own rank's input, and that only as a whole.
+fn check_overlap(buffers: &[RawBuffers<'_>], bytes: u64) -> Result<()> {
+    let common = |a: u64, b: u64| bytes.saturating_sub(a.abs_diff(b));
+    for (rank, a) in (0..).zip(buffers) {
+        for (other_rank, b) in (0..).zip(buffers) {
+            let overlap_bytes = common(a.output, b.input);
+            let in_place = rank == other_rank && a.output == b.input;
+            if overlap_bytes > 0 && !in_place {
+                return Err(Error::Overlap { rank, other: "input", other_rank, overlap_bytes });
+            }
+            let overlap_bytes = common(a.output, b.output);
+            if overlap_bytes > 0 && rank != other_rank {
+                return Err(Error::Overlap { rank, other: "output", other_rank, overlap_bytes });
+            }
+        }
+    }
+    Ok(())
+}

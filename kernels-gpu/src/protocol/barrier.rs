@@ -1,0 +1,111 @@
+//! The two barriers, each as arrive and wait.
+//!
+//! | | multi-GPU barrier | block barrier |
+//! |---|---|---|
+//! | who announces | block 0 of each rank | every block of each rank |
+//! | who waits | every block | every block |
+//! | says | each rank has started this call | this block has come here on every rank |
+//! | needs | block 0 runs | all blocks of a launch are resident together |
+//! | visible after, release/acquire | what ranks did before their launch | also what the namesake blocks did before they announced |
+//! | visible after, volatile | nothing more than the flags | nothing more than the flags |
+//! | again | in the next call | in the next call, or in another phase of this one |
+//!
+//! Each (phase, bank, block, emitting rank) has a flag word of its own: one writer, one reader. All threads of a block
+//! call a barrier together. The answer is whether every wait came to its end; on `false` the block must leave at once.
+
+use super::abi::{FlagRow, GaveUp, Phase, Rank};
+use super::epoch::Epoch;
+use super::machine::Machine;
+use super::spec::{Check, Order, Scope};
+
+/// A barrier of one call.
+#[derive(Clone, Copy)]
+pub struct Barrier {
+    /// Whose flags are used.
+    pub phase: Phase,
+    /// Who announces.
+    pub scope: Scope,
+    /// With which order.
+    pub order: Order,
+    /// When a flag counts.
+    pub check: Check,
+    /// The call.
+    pub epoch: Epoch,
+}
+
+impl Barrier {
+    fn row(&self, block: u32) -> FlagRow {
+        FlagRow { phase: self.phase, bank: self.epoch.bank(), block }
+    }
+
+    /// Announces to all peers: thread `t` to rank `t`, striding where there are fewer threads than ranks.
+    ///
+    /// What other threads of the block did before is published too if the block synchronised in between.
+    #[inline(always)]
+    pub fn arrive<M: Machine, const W: usize>(&self, m: &M) {
+        match self.scope {
+            Scope::MultiGpu if m.block() != 0 => return,
+            Scope::MultiGpu | Scope::Block => {}
+        }
+        let row = self.row(m.block());
+        let mut peer = m.thread();
+        while peer < W as u32 {
+            if peer != m.rank().0 {
+                match self.order {
+                    // ORDER: pairs with the volatile poll in `wait` and publishes nothing: the presets that use it rest
+                    // on a kernel's end or a load's completion instead. Weaker there is none.
+                    Order::Volatile => m.st_flag_volatile(Rank(peer), row, self.epoch),
+                    // ORDER: pairs with the acquire poll in `wait`; publishes what this rank did in stream order before
+                    // the launch and what this block did before its last `sync_block` (cumulativity). Not weaker: a
+                    // volatile store may become visible before those. Not stronger: no barrier here needs a total order.
+                    Order::ReleaseAcquire => m.st_flag_release(Rank(peer), row, self.epoch),
+                }
+            }
+            peer += m.threads();
+        }
+    }
+
+    /// Waits for all peers, each thread for the ranks that [`Barrier::arrive`] gives it; false where one was given up.
+    #[inline(always)]
+    pub fn wait<M: Machine, const W: usize>(&self, m: &M) -> bool {
+        let row = self.row(match self.scope {
+            Scope::MultiGpu => 0,
+            Scope::Block => m.block(),
+        });
+        let mut peer = m.thread();
+        while peer < W as u32 {
+            if peer != m.rank().0 && !self.poll(m, Rank(peer), row) {
+                m.report(GaveUp { phase: self.phase, missing: Rank(peer), block: m.block(), epoch_low: self.epoch.0 });
+                return false;
+            }
+            peer += m.threads();
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn poll<M: Machine>(&self, m: &M, peer: Rank, row: FlagRow) -> bool {
+        let mut tries = 0;
+        loop {
+            let flag = match self.order {
+                // ORDER: pairs with the volatile store in `arrive`; receives nothing but the flag.
+                Order::Volatile => m.ld_flag_volatile(peer, row),
+                // ORDER: pairs with the release store in `arrive`; what the peer published is visible to this thread,
+                // and after the next `sync_block` to its block. Not weaker: reads of the peer's data could be served
+                // from before it. Not stronger: as above.
+                Order::ReleaseAcquire => m.ld_flag_acquire(peer, row),
+            };
+            let arrived = match self.check {
+                Check::Reached => flag.reached(self.epoch),
+                Check::Equal => flag == self.epoch,
+            };
+            if arrived {
+                return true;
+            }
+            tries += 1;
+            if !m.spin(tries) {
+                return false;
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What every algorithm does at the start and at the end of a call.
+
+use super::abi::Phase;
+use super::barrier::Barrier;
+use super::epoch::{self, Epoch};
+use super::machine::Machine;
+use super::spec::{Protocol, Reuse, Scope};
+
+/// The start barrier and a block-wide sync, then the epoch words move on; false: a peer was given up, leave.
+#[inline(always)]
+pub fn start<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) -> bool {
+    let barrier = Barrier {
+        phase: Phase::Start,
+        scope: protocol.start.scope,
+        order: protocol.start.order,
+        check: protocol.check,
+        epoch,
+    };
+    if protocol.start.sync_before {
+        m.sync_block();
+    }
+    barrier.arrive::<M, W>(m);
+    if !m.sync_block_all(barrier.wait::<M, W>(m)) {
+        return false;
+    }
+    epoch::advance(m, epoch);
+    true
+}
+
+/// What the protocol does after the last read of a peer's data.
+#[inline(always)]
+pub fn end<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) {
+    match protocol.reuse {
+        Reuse::Parity | Reuse::Nothing => {}
+        Reuse::EndBarrier { order, sync_after } => {
+            let barrier = Barrier { phase: Phase::End, scope: Scope::Block, order, check: protocol.check, epoch };
+            m.sync_block();
+            barrier.arrive::<M, W>(m);
+            // A wait that was given up has been reported, and there is nothing left to do or to leave out.
+            barrier.wait::<M, W>(m);
+            if sync_after {
+                m.sync_block();
+            }
+        }
+    }
+}

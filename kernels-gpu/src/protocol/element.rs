@@ -1,0 +1,140 @@
+//! 16-byte packs of each dtype and their sum: in rank order, in f32, with one rounding at the end.
+//!
+//! The order of a sum is always 0, 1, … N-1, whatever the algorithm, the size or the rank that adds, so that every rank
+//! gets the same bits and so does every run. A sum starts from rank 0's value and not from zero: -0.0 stays -0.0.
+
+use core::array::from_fn;
+
+use super::abi::Dtype;
+use super::machine::{Machine, Pack};
+
+/// An element type, as marker: how one 32-bit word of a pack is widened, added and narrowed.
+pub trait Element: Copy + 'static {
+    /// The dtype as a value.
+    const DTYPE: Dtype;
+    /// The elements of one word, as they are added.
+    type Wide: Copy;
+    /// Widens the elements of a word.
+    fn widen<M: Machine>(m: &M, word: u32) -> Self::Wide;
+    /// Adds, `a` being the sum so far.
+    fn add(a: Self::Wide, b: Self::Wide) -> Self::Wide;
+    /// Rounds back to a word.
+    fn narrow<M: Machine>(m: &M, wide: Self::Wide) -> u32;
+    /// The word whose first element is `value` rounded, the other bits 0.
+    fn from_f32<M: Machine>(m: &M, value: f32) -> u32;
+}
+
+/// Marks f32.
+#[derive(Clone, Copy)]
+pub struct F32;
+/// Marks f16.
+#[derive(Clone, Copy)]
+pub struct F16;
+/// Marks bf16.
+#[derive(Clone, Copy)]
+pub struct Bf16;
+
+impl Element for F32 {
+    const DTYPE: Dtype = Dtype::F32;
+    type Wide = f32;
+    #[inline(always)]
+    fn widen<M: Machine>(_: &M, word: u32) -> f32 {
+        f32::from_bits(word)
+    }
+    #[inline(always)]
+    fn add(a: f32, b: f32) -> f32 {
+        a + b
+    }
+    #[inline(always)]
+    fn narrow<M: Machine>(_: &M, wide: f32) -> u32 {
+        wide.to_bits()
+    }
+    #[inline(always)]
+    fn from_f32<M: Machine>(_: &M, value: f32) -> u32 {
+        value.to_bits()
+    }
+}
+
+impl Element for F16 {
+    const DTYPE: Dtype = Dtype::F16;
+    type Wide = [f32; 2];
+    #[inline(always)]
+    fn widen<M: Machine>(m: &M, word: u32) -> [f32; 2] {
+        m.f32_from_f16x2(word)
+    }
+    #[inline(always)]
+    fn add(a: [f32; 2], b: [f32; 2]) -> [f32; 2] {
+        [a[0] + b[0], a[1] + b[1]]
+    }
+    #[inline(always)]
+    fn narrow<M: Machine>(m: &M, wide: [f32; 2]) -> u32 {
+        m.f16x2_from_f32(wide)
+    }
+    #[inline(always)]
+    fn from_f32<M: Machine>(m: &M, value: f32) -> u32 {
+        m.f16x2_from_f32([value, 0.0])
+    }
+}
+
+impl Element for Bf16 {
+    const DTYPE: Dtype = Dtype::Bf16;
+    type Wide = [f32; 2];
+    #[inline(always)]
+    fn widen<M: Machine>(_: &M, word: u32) -> [f32; 2] {
+        // A bf16 is the upper half of the f32 of the same value.
+        [f32::from_bits(word << 16), f32::from_bits(word & 0xffff_0000)]
+    }
+    #[inline(always)]
+    fn add(a: [f32; 2], b: [f32; 2]) -> [f32; 2] {
+        [a[0] + b[0], a[1] + b[1]]
+    }
+    #[inline(always)]
+    fn narrow<M: Machine>(m: &M, wide: [f32; 2]) -> u32 {
+        m.bf16x2_from_f32(wide)
+    }
+    #[inline(always)]
+    fn from_f32<M: Machine>(m: &M, value: f32) -> u32 {
+        m.bf16x2_from_f32([value, 0.0])
+    }
+}
+
+/// The sum of one pack of each rank, in rank order.
+#[inline(always)]
+pub fn sum<M: Machine, T: Element, const W: usize>(m: &M, packs: [Pack; W]) -> Pack {
+    Pack(from_fn(|word| {
+        let mut sum = T::widen(m, packs[0].0[word]);
+        for pack in packs.iter().skip(1) {
+            sum = T::add(sum, T::widen(m, pack.0[word]));
+        }
+        T::narrow(m, sum)
+    }))
+}
+
+/// Conversions without machine instructions, with the results that the GPU's have.
+pub mod portable {
+    /// The NaN that a GPU's conversion to a 16-bit float gives, whatever NaN went in.
+    const NAN16: u16 = 0x7fff;
+
+    /// Two f16 (low bits first) as f32.
+    #[inline]
+    pub fn f32_from_f16x2(word: u32) -> [f32; 2] {
+        [word as u16, (word >> 16) as u16].map(|bits| half::f16::from_bits(bits).to_f32())
+    }
+
+    /// Two f32 rounded to f16, nearest even.
+    #[inline]
+    pub fn f16x2_from_f32(value: [f32; 2]) -> u32 {
+        pair(value.map(|v| if v.is_nan() { NAN16 } else { half::f16::from_f32(v).to_bits() }))
+    }
+
+    /// Two f32 rounded to bf16, nearest even.
+    #[inline]
+    pub fn bf16x2_from_f32(value: [f32; 2]) -> u32 {
+        pair(value.map(|v| if v.is_nan() { NAN16 } else { half::bf16::from_f32(v).to_bits() }))
+    }
+
+    #[inline]
+    fn pair([low, high]: [u16; 2]) -> u32 {
+        low as u32 | (high as u32) << 16
+    }
+}

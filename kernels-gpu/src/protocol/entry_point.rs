@@ -1,0 +1,85 @@
+//! The names of the entry points, for whoever loads them; `ptx/entry.rs` spells the same names out.
+//!
+//! A name is `{module}__{kernel}`. Modules are apart by dtype, and the presets and the stamp kernels from our own
+//! protocol, so that nobody pays for the compilation of what they do not use.
+
+use core::fmt::{self, Display, Formatter};
+
+use super::abi::{Algorithm, Dtype, InputMode};
+use super::preset::Preset;
+
+/// One kernel in the PTX.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EntryPoint {
+    /// An all-reduce over `world` ranks; for 1 there is only our own registered one-shot.
+    AllReduce {
+        /// Element type.
+        dtype: Dtype,
+        /// The algorithm.
+        algorithm: Algorithm,
+        /// How peers see the input.
+        input: InputMode,
+        /// Ours has kernels of its own, all others share one that decodes the protocol.
+        preset: Preset,
+        /// Ranks.
+        world: u32,
+    },
+    /// The copy before an all-reduce's kernel.
+    Stage(Dtype),
+    /// Writes stamps.
+    FillStamps(Dtype),
+    /// Checks sums of stamps.
+    CheckStamps(Dtype),
+}
+
+impl EntryPoint {
+    /// The module that it is in, and what the module's name has behind the dtype's.
+    const fn module_parts(&self) -> (Dtype, &'static str) {
+        match *self {
+            EntryPoint::AllReduce { dtype, preset: Preset::Allfold, .. } | EntryPoint::Stage(dtype) => (dtype, ""),
+            EntryPoint::AllReduce { dtype, .. } => (dtype, "_presets"),
+            EntryPoint::FillStamps(dtype) | EntryPoint::CheckStamps(dtype) => (dtype, "_verify"),
+        }
+    }
+
+    /// Element type.
+    pub const fn dtype(&self) -> Dtype {
+        self.module_parts().0
+    }
+
+    /// The module, as `bf16_presets`.
+    #[inline]
+    pub fn module(&self) -> impl Display + use<> {
+        struct Module(Dtype, &'static str);
+        impl Display for Module {
+            #[inline]
+            fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+                write!(f, "{}{}", self.0.name(), self.1)
+            }
+        }
+        let (dtype, rest) = self.module_parts();
+        Module(dtype, rest)
+    }
+}
+
+impl Display for EntryPoint {
+    #[inline]
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}__", self.module())?;
+        match *self {
+            EntryPoint::AllReduce { algorithm, input, preset: Preset::Allfold, world, .. } => {
+                let form = match (algorithm, input) {
+                    // A two-shot does the same whatever was there before its launch.
+                    (_, InputMode::Registered) | (Algorithm::TwoShot, InputMode::Memcpy) => "",
+                    (Algorithm::OneShot, InputMode::Memcpy) => "_memcpy",
+                    (_, InputMode::Copied) => "_copied",
+                };
+                write!(f, "{}{form}_w{world}", algorithm.name())
+            }
+            EntryPoint::AllReduce { algorithm, world, .. } => write!(f, "{}_w{world}", algorithm.name()),
+            EntryPoint::Stage(_) => f.write_str("stage"),
+            EntryPoint::FillStamps(_) => f.write_str("fill"),
+            EntryPoint::CheckStamps(_) => f.write_str("check"),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The number of a call, and how it is kept on the device.
+//!
+//! An epoch has 64 bits. With 32, a row of flags that no call has used for exactly 2^32 calls holds a value that looks
+//! fresh; 2^32 calls of 2 µs are 2.4 hours. 64 bits last for a million years, cost nothing (a flag is one store either
+//! way), and the comparison below is right across their wrap all the same.
+
+use super::abi::{Bank, MAX_BLOCKS};
+use super::machine::Machine;
+
+/// The number of a call. It only grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Epoch(pub u64);
+
+impl Epoch {
+    /// The epoch of the call after this one.
+    pub const fn next(self) -> Epoch {
+        Epoch(self.0.wrapping_add(1))
+    }
+
+    /// Whether a flag that holds `self` says that its emitter has come to `wanted`: it is there, or in the next call.
+    ///
+    /// Further it cannot be: to leave the start of the next call it needs this rank, which has not ended this one. So
+    /// nothing else counts, and a flag that no call has written for a long time never does, however old it is.
+    pub const fn reached(self, wanted: Epoch) -> bool {
+        self.0.wrapping_sub(wanted.0) <= 1
+    }
+
+    /// The bank that the call of this epoch uses.
+    pub const fn bank(self) -> Bank {
+        Bank((self.0 & 1) as u32)
+    }
+}
+
+/// The epoch of the call that this launch is, the same in all its blocks.
+pub fn current<M: Machine>(m: &M) -> Epoch {
+    m.ld_epoch(m.block()).next()
+}
+
+/// Keeps `epoch` as that of the last call, in the words of all blocks: also of those that this launch does not have.
+///
+/// A later launch may have more blocks than this one. Were their words left behind, those blocks would come back with
+/// an old epoch and pass a barrier in which no peer is present.
+///
+/// Each block writes words that no other block of this launch reads or writes; every thread of the block must have read
+/// the block's word, and the block have synchronised, before. It is done as soon as that is so, and not at the end of
+/// the kernel, which would have to wait for these stores.
+pub fn advance<M: Machine>(m: &M, epoch: Epoch) {
+    let mut word = m.block() + m.thread() * m.blocks();
+    while word < MAX_BLOCKS as u32 {
+        m.st_epoch(word, epoch);
+        word += m.threads() * m.blocks();
+    }
+}

@@ -1,0 +1,107 @@
+//! What one thread of a rank can do, as a trait: the kernels know nothing else.
+//!
+//! | | PTX | CPU threads |
+//! |---|---|---|
+//! | `st_flag_volatile` | `st.volatile.global.u64` | `AtomicU64` store, relaxed |
+//! | `ld_flag_volatile` | `ld.volatile.global.u64` | `AtomicU64` load, relaxed |
+//! | `st_flag_release` | `st.release.sys.global.u64` | `AtomicU64` store, release |
+//! | `ld_flag_acquire` | `ld.acquire.sys.global.u64` | `AtomicU64` load, acquire |
+//! | packs | 128-bit `ld.global`, `st.global` | relaxed atomic words |
+//! | `sync_block` | `bar.sync` | a barrier of the block's threads |
+//!
+//! *Single writer.* A thread stores flags only in its own rank's name and polls only flags that its own rank listens
+//! to; it stores data only to its own rank's areas. The signatures leave no way to do otherwise.
+//!
+//! *Orders are names.* A flag operation takes no ordering argument, so it cannot be called with a wrong one.
+
+use super::abi::{Bank, FlagRow, GaveUp, PACK_WORDS, Rank};
+use super::element::{self, Element};
+use super::epoch::Epoch;
+
+/// 16 bytes of data, in registers. In a single-element access, the element is the low bits of word 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pack(pub [u32; PACK_WORDS]);
+
+/// An area of data that belongs to one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Region {
+    /// The caller's input, private to its rank.
+    Source,
+    /// The input as all ranks see it: the caller's buffer when registered, else the staging bank.
+    Input(Bank),
+    /// Sums that peers gather.
+    Scratch,
+    /// The caller's output, private to its rank.
+    Output,
+}
+
+/// One thread of one block of one rank.
+pub trait Machine {
+    /// This rank.
+    fn rank(&self) -> Rank;
+    /// Ranks of the communicator, as a run-time value.
+    fn world(&self) -> u32;
+    /// This block, from 0.
+    fn block(&self) -> u32;
+    /// Blocks of this launch, the same on every rank.
+    fn blocks(&self) -> u32;
+    /// This thread in its block, from 0.
+    fn thread(&self) -> u32;
+    /// Threads of a block, the same on every rank.
+    fn threads(&self) -> u32;
+    /// Elements of the call.
+    fn elems(&self) -> u64;
+    /// Whether every buffer of the caller that this thread may touch is aligned to a pack.
+    fn aligned(&self) -> bool;
+
+    /// Waits for all threads of the block; what they did before is visible to all of them after.
+    fn sync_block(&self);
+    /// [`Machine::sync_block`], and whether `ok` was true on all threads: the same answer on each.
+    fn sync_block_all(&self, ok: bool) -> bool;
+    /// A pause between two polls, after `tries` of them; false: give up.
+    fn spin(&self, tries: u64) -> bool;
+    /// Leaves word that this rank gave up a wait.
+    fn report(&self, gave_up: GaveUp);
+
+    /// Tells `listener` that this rank has come to `epoch`; orders nothing else.
+    fn st_flag_volatile(&self, listener: Rank, row: FlagRow, epoch: Epoch);
+    /// What `emitter` last told this rank; orders nothing else.
+    fn ld_flag_volatile(&self, emitter: Rank, row: FlagRow) -> Epoch;
+    /// Tells `listener` that this rank has come to `epoch`, and publishes to it all that happened before.
+    fn st_flag_release(&self, listener: Rank, row: FlagRow, epoch: Epoch);
+    /// What `emitter` last told this rank, with all that it published by a release.
+    fn ld_flag_acquire(&self, emitter: Rank, row: FlagRow) -> Epoch;
+
+    /// This rank's epoch word of `block`.
+    fn ld_epoch(&self, block: u32) -> Epoch;
+    /// Sets this rank's epoch word of `block`.
+    fn st_epoch(&self, block: u32, epoch: Epoch);
+
+    /// Pack `pack` of `owner`'s `region`, which must be aligned.
+    fn ld_pack(&self, region: Region, owner: Rank, pack: u64) -> Pack;
+    /// Stores pack `pack` of this rank's `region`, which must be aligned.
+    fn st_pack(&self, region: Region, pack: u64, value: Pack);
+    /// Element `elem` of `owner`'s `region`, in the low bits of word 0; the other bits are 0.
+    fn ld_elem<T: Element>(&self, region: Region, owner: Rank, elem: u64) -> Pack;
+    /// Stores the element in the low bits of word 0 as element `elem` of this rank's `region`.
+    fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack);
+
+    /// Adds to this rank's count of wrong elements.
+    fn add_wrong(&self, count: u64);
+
+    /// Two f16 (low bits first) as f32.
+    #[inline]
+    fn f32_from_f16x2(&self, word: u32) -> [f32; 2] {
+        element::portable::f32_from_f16x2(word)
+    }
+    /// Two f32 rounded to f16, nearest even, every NaN the same.
+    #[inline]
+    fn f16x2_from_f32(&self, value: [f32; 2]) -> u32 {
+        element::portable::f16x2_from_f32(value)
+    }
+    /// Two f32 rounded to bf16, nearest even, every NaN the same.
+    #[inline]
+    fn bf16x2_from_f32(&self, value: [f32; 2]) -> u32 {
+        element::portable::bf16x2_from_f32(value)
+    }
+}

@@ -1,0 +1,33 @@
+//! The portable half: what two sides must agree on, the barriers, and one file an algorithm.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`abi`] | numbers, names and layouts that host and device share |
+//! | [`entry_point`] | the names of the kernels |
+//! | [`epoch`] | the number of a call, and how it is kept on the device |
+//! | [`machine`] | what one thread of a rank can do |
+//! | [`barrier`] | the two barriers |
+//! | [`share`] | which packs belong to which rank, block and thread |
+//! | [`element`] | 16-byte packs of each dtype, sums in rank order |
+//! | [`spec`] | a protocol as a value: which barrier, which order, what protects a buffer's reuse |
+//! | [`preset`] | the protocols of other libraries and our own, with the argument for each |
+//! | [`one_shot`], [`two_shot`] | the algorithms |
+//! | [`stage`] | the copy that goes before a kernel when the input is not registered |
+//! | [`verify`] | kernels that write and check stamped data, for benches and stress runs |
+//!
+//! Nothing here may name a pointer, an atomic, an instruction or a target.
+
+pub mod abi;
+pub mod barrier;
+mod call;
+pub mod element;
+pub mod entry_point;
+pub mod epoch;
+pub mod machine;
+pub mod one_shot;
+pub mod preset;
+pub mod share;
+pub mod spec;
+pub mod stage;
+pub mod two_shot;
+pub mod verify;

@@ -1,0 +1,46 @@
+//! One-shot: every rank reads all inputs and writes the whole sum to its own output.
+//!
+//! ```text
+//! [copy own input to staging]   start barrier   sum of all ranks' inputs -> own output   [end barrier]
+//! ```
+//!
+//! In place it needs a staged input: read in place, a peer's input changes while others still read it.
+
+use core::array::from_fn;
+
+use super::abi::Rank;
+use super::element::{Element, sum};
+use super::epoch::{self, Epoch};
+use super::machine::{Machine, Region};
+use super::share::{Span, Step, Unit, for_each, packs};
+use super::spec::Protocol;
+use super::{call, stage};
+
+/// The kernel, for one thread of `W` ranks.
+#[inline(always)]
+pub fn one_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol) {
+    let epoch = epoch::current(m);
+    let all = Span { start: 0, end: packs::<T>(m.elems()) };
+    if protocol.copy_in {
+        stage::copy_in::<M, T>(m, all, epoch);
+    }
+    if !call::start::<M, W>(m, protocol, epoch) {
+        return;
+    }
+    for_each::<M, T>(m, all, &SumToOutput::<T, W> { epoch, element: core::marker::PhantomData });
+    call::end::<M, W>(m, protocol, epoch);
+}
+
+struct SumToOutput<T, const W: usize> {
+    epoch: Epoch,
+    element: core::marker::PhantomData<T>,
+}
+
+impl<M: Machine, T: Element, const W: usize> Step<M> for SumToOutput<T, W> {
+    #[inline(always)]
+    fn run<U: Unit>(&self, m: &M, unit: U) {
+        // All loads start before the first addition, so that their latencies overlap.
+        let terms = from_fn(|rank| unit.load::<M, T>(m, Region::Input(self.epoch.bank()), Rank(rank as u32)));
+        unit.store::<M, T>(m, Region::Output, sum::<M, T, W>(m, terms));
+    }
+}

@@ -1,0 +1,171 @@
+//! The protocols by name: those of other libraries, the one under dispute, and ours. Each is a value; none forks a kernel.
+//!
+//! # Why `allfold` is sound
+//!
+//! Let `e` be a call. Each rank's stream orders its kernels; kernel `e` ends when all its blocks have ended.
+//!
+//! 1. *A peer's input is there when it is read.* Registered, or copied before the kernel: the input was written before
+//!    the launch in stream order, so before block 0's release store at the start of `e`; every block of every peer
+//!    acquires that flag before its first read. Copied by the kernel: block `b` copies its chunks, synchronises and
+//!    releases; block `b` of a peer acquires and reads the same chunks, since all ranks cut in the same way.
+//! 2. *A peer's reduced part is there when it is gathered* (two-shot): the same release and acquire, block by block.
+//! 3. *An input is not overwritten while it is read.* Registered one-shot: each block releases after its last read and
+//!    waits for its namesakes, so when the kernel ends on one rank, every read of that rank's input has been done.
+//!    Two-shot: the middle barrier says the same. Staged: `e + 1` uses the other bank; before anything writes this bank
+//!    again for `e + 2`, this rank has ended `e + 1`, so has passed its start barrier, so every peer had started `e + 1`
+//!    and had ended `e`. The chain is made of releases, acquires and stream order, so the reads come before the write.
+//! 4. *Scratch is not overwritten while it is gathered*: it is written after the start barrier of a later call, and every
+//!    peer starts that call after it has ended the one that gathered.
+//! 5. *A flag is not mistaken for another call's*: epochs have 64 bits and only grow, every launch moves the epoch words
+//!    of all blocks, and each phase has flags of its own.
+//!
+//! It is the cheapest form of which we can argue this with no assumption beyond the PTX memory model and stream order:
+//! a multi-GPU barrier (one flag a rank pair) where the data are there before the kernel, a block barrier only where the
+//! kernel itself wrote them, an end barrier only for the one case that has no other protection.
+
+use super::abi::{Algorithm, InputMode};
+use super::spec::{Check, Order, Protocol, Reuse, Scope, Start};
+
+/// A protocol by its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Preset {
+    /// Ours: the cheapest that we can argue sound. See the [module](self) for the argument.
+    #[default]
+    Allfold,
+    /// vLLM's custom all-reduce: volatile block barriers at start and end, equality test.
+    Vllm,
+    /// SGLang's: a volatile block barrier with no block sync before it, buffers by parity, no end.
+    Sglang,
+    /// TensorRT-LLM's: release / acquire, ping-pong buffers, no end.
+    Trtllm,
+    /// The claim under dispute: a multi-GPU barrier without a fence suffices.
+    Minimal,
+}
+
+impl Preset {
+    /// Every preset there is, the default first.
+    pub const ALL: [Preset; 5] = [Preset::Allfold, Preset::Vllm, Preset::Sglang, Preset::Trtllm, Preset::Minimal];
+
+    /// The name that users have for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Preset::Allfold => "allfold",
+            Preset::Vllm => "vllm",
+            Preset::Sglang => "sglang",
+            Preset::Trtllm => "trtllm",
+            Preset::Minimal => "minimal",
+        }
+    }
+
+    /// Its protocol for an algorithm and an input mode; `None` where the original has no such mode.
+    pub const fn protocol(self, algorithm: Algorithm, input: InputMode) -> Option<Protocol> {
+        const MULTI_GPU_VOLATILE: Start = Start { scope: Scope::MultiGpu, order: Order::Volatile, sync_before: false };
+        const MULTI_GPU: Start = Start { scope: Scope::MultiGpu, order: Order::ReleaseAcquire, sync_before: false };
+        const BLOCK_VOLATILE: Start = Start { scope: Scope::Block, order: Order::Volatile, sync_before: true };
+        const BLOCK: Start = Start { scope: Scope::Block, order: Order::ReleaseAcquire, sync_before: true };
+
+        let copy_in = match input {
+            InputMode::Copied => true,
+            InputMode::Registered | InputMode::Memcpy => false,
+        };
+        let (start, reuse, check) = match (self, input) {
+            (Preset::Allfold, InputMode::Registered) => {
+                let reuse = match algorithm {
+                    Algorithm::OneShot => Reuse::EndBarrier { order: Order::ReleaseAcquire, sync_after: false },
+                    Algorithm::TwoShot => Reuse::Nothing,
+                };
+                (MULTI_GPU, reuse, Check::Reached)
+            }
+            (Preset::Allfold, InputMode::Memcpy) => (MULTI_GPU, Reuse::Parity, Check::Reached),
+            (Preset::Allfold, InputMode::Copied) => (BLOCK, Reuse::Parity, Check::Reached),
+            (Preset::Vllm, InputMode::Registered | InputMode::Memcpy) => {
+                let reuse = match algorithm {
+                    Algorithm::OneShot => Reuse::EndBarrier { order: Order::Volatile, sync_after: false },
+                    Algorithm::TwoShot => Reuse::Nothing,
+                };
+                (BLOCK_VOLATILE, reuse, Check::Equal)
+            }
+            (Preset::Sglang, InputMode::Registered | InputMode::Copied) => {
+                (Start { sync_before: false, ..BLOCK_VOLATILE }, Reuse::Parity, Check::Equal)
+            }
+            (Preset::Trtllm, InputMode::Memcpy) => (MULTI_GPU, Reuse::Parity, Check::Equal),
+            (Preset::Trtllm, InputMode::Copied) => (BLOCK, Reuse::Parity, Check::Equal),
+            (Preset::Minimal, InputMode::Registered | InputMode::Memcpy | InputMode::Copied) => {
+                (MULTI_GPU_VOLATILE, Reuse::Nothing, Check::Equal)
+            }
+            (Preset::Vllm, InputMode::Copied)
+            | (Preset::Sglang, InputMode::Memcpy)
+            | (Preset::Trtllm, InputMode::Registered) => return None,
+        };
+        Some(Protocol { copy_in, start, middle: Order::ReleaseAcquire, reuse, check })
+    }
+}
+
+/// What is known of a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Soundness {
+    /// Right by the PTX memory model and stream order alone.
+    Sound,
+    /// Right if the named assumption about the hardware holds as well.
+    RestsOn(&'static str),
+    /// Not known to be right, and why.
+    NotKnown(&'static str),
+}
+
+const KERNEL_END_PUBLISHES: &str = "KernelEndPublishes: the end of a kernel makes its writes visible to peers and its \
+                                    reads done, without a release; the start barrier's flags are volatile";
+const LOADS_DONE_BEFORE_BARRIER: &str = "KernelEndPublishes, and LoadsDoneBeforeBarrier: loads whose values were used are \
+                                         done before a later volatile store of a flag is seen";
+
+impl Protocol {
+    /// What is known of this protocol with `algorithm` and `input`.
+    pub const fn soundness(self, algorithm: Algorithm, input: InputMode) -> Soundness {
+        match (input, self.start.scope, self.start.order) {
+            (InputMode::Copied, Scope::MultiGpu, _) => {
+                return Soundness::NotKnown(
+                    "the kernel copies the input in, but a block does not wait for the same block of every peer, whose copy \
+                     of that chunk may not have happened yet",
+                );
+            }
+            (InputMode::Copied, Scope::Block, Order::Volatile) => {
+                return Soundness::NotKnown(
+                    "the kernel copies the input in, and a volatile flag may be seen before the copied data",
+                );
+            }
+            (InputMode::Copied, Scope::Block, Order::ReleaseAcquire) => {
+                if !self.start.sync_before {
+                    return Soundness::NotKnown(
+                        "the kernel copies the input in, but the block does not synchronise before it announces",
+                    );
+                }
+            }
+            (InputMode::Registered | InputMode::Memcpy, _, _) => {}
+        }
+        match self.middle {
+            Order::ReleaseAcquire => {}
+            Order::Volatile => match algorithm {
+                Algorithm::OneShot => {}
+                Algorithm::TwoShot => {
+                    return Soundness::NotKnown("a volatile middle flag may be seen before the reduced part");
+                }
+            },
+        }
+        let end_is_volatile = match (algorithm, self.reuse) {
+            // The middle barrier says that every peer has read this rank's input.
+            (Algorithm::TwoShot, _) => false,
+            (Algorithm::OneShot, Reuse::EndBarrier { order: Order::ReleaseAcquire, .. }) => false,
+            (Algorithm::OneShot, Reuse::EndBarrier { order: Order::Volatile, .. }) => true,
+            (Algorithm::OneShot, Reuse::Parity) if input.staged() => false,
+            (Algorithm::OneShot, Reuse::Parity | Reuse::Nothing) => {
+                return Soundness::NotKnown(
+                    "nothing keeps a rank from overwriting its input while a peer still reads it",
+                );
+            }
+        };
+        match self.start.order {
+            _ if end_is_volatile => Soundness::RestsOn(LOADS_DONE_BEFORE_BARRIER),
+            Order::Volatile => Soundness::RestsOn(KERNEL_END_PUBLISHES),
+            Order::ReleaseAcquire => Soundness::Sound,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Two-shot: each rank reduces its own part of the elements; then every rank gathers the parts of all.
+//!
+//! ```text
+//! [copy own input to staging]   start barrier   sum of own part -> own scratch and own output
+//!                               middle barrier  parts of the peers' scratch -> own output
+//! ```
+//!
+//! *In place is sound.* Each element of an input is read by one rank, the owner of its part. The owner's block `b` reads
+//! it before it arrives at the middle barrier, and block `b` of every rank overwrites it after: the same block, since
+//! all ranks cut a part in the same way. A rank's own part is read by nobody else, so its sum may go to the output at once.
+//!
+//! *No end barrier is needed for the input.* When a rank's kernel ends, each of its blocks has passed the middle barrier,
+//! so all reads of its input are done. The scratch area is written again in the next two-shot, after a start barrier,
+//! which says that every peer has ended this call.
+
+use core::array::from_fn;
+use core::marker::PhantomData;
+
+use super::abi::{Phase, Rank};
+use super::barrier::Barrier;
+use super::element::{Element, sum};
+use super::epoch::{self, Epoch};
+use super::machine::{Machine, Region};
+use super::share::{Step, Unit, for_each, packs, part};
+use super::spec::{Protocol, Scope};
+use super::{call, stage};
+
+/// The kernel, for one thread of `W` ranks.
+#[inline(always)]
+pub fn two_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol) {
+    let epoch = epoch::current(m);
+    let part_of = |rank| part(packs::<T>(m.elems()), W as u32, rank);
+    if protocol.copy_in {
+        // Part by part, so that block `b` copies what block `b` of each part's owner will read.
+        for rank in 0..m.world() {
+            stage::copy_in::<M, T>(m, part_of(Rank(rank)), epoch);
+        }
+    }
+    if !call::start::<M, W>(m, protocol, epoch) {
+        return;
+    }
+
+    let own = part_of(m.rank());
+    for_each::<M, T>(m, own, &SumOwnPart::<T, W> { epoch, start: own.start, element: PhantomData });
+
+    let middle =
+        Barrier { phase: Phase::Middle, scope: Scope::Block, order: protocol.middle, check: protocol.check, epoch };
+    m.sync_block();
+    middle.arrive::<M, W>(m);
+    if !m.sync_block_all(middle.wait::<M, W>(m)) {
+        return;
+    }
+
+    // Each rank starts with its right neighbour, so that no owner is read by all at once.
+    // The bound is the run-time one: unrolled, the kernel would be many times as long and no faster.
+    for step in 1..m.world() {
+        let owner = Rank(wrap(m.rank().0 + step, m.world()));
+        let span = part_of(owner);
+        for_each::<M, T>(m, span, &Gather::<T> { owner, start: span.start, element: PhantomData });
+    }
+    call::end::<M, W>(m, protocol, epoch);
+}
+
+/// `rank` modulo `world`, for a `rank` below twice `world`.
+const fn wrap(rank: u32, world: u32) -> u32 {
+    if rank < world { rank } else { rank - world }
+}
+
+struct SumOwnPart<T, const W: usize> {
+    epoch: Epoch,
+    start: u64,
+    element: PhantomData<T>,
+}
+
+impl<M: Machine, T: Element, const W: usize> Step<M> for SumOwnPart<T, W> {
+    #[inline(always)]
+    fn run<U: Unit>(&self, m: &M, unit: U) {
+        let terms = from_fn(|rank| unit.load::<M, T>(m, Region::Input(self.epoch.bank()), Rank(rank as u32)));
+        let sum = sum::<M, T, W>(m, terms);
+        unit.counted_from::<T>(self.start).store::<M, T>(m, Region::Scratch, sum);
+        unit.store::<M, T>(m, Region::Output, sum);
+    }
+}
+
+struct Gather<T> {
+    owner: Rank,
+    start: u64,
+    element: PhantomData<T>,
+}
+
+impl<M: Machine, T: Element> Step<M> for Gather<T> {
+    #[inline(always)]
+    fn run<U: Unit>(&self, m: &M, unit: U) {
+        let sum = unit.counted_from::<T>(self.start).load::<M, T>(m, Region::Scratch, self.owner);
+        unit.store::<M, T>(m, Region::Output, sum);
+    }
+}

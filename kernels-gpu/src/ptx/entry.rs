@@ -1,0 +1,76 @@
+//! The entry points: a line each. They are named `{module}__{kernel}`, as `protocol::entry_point` says; one file of PTX is made
+//! for each module.
+
+use super::machine::Ptx;
+use crate::protocol::abi::{Algorithm, InputMode, KernelArgs, MAX_RANKS};
+use crate::protocol::element::{Bf16, F16, F32};
+use crate::protocol::preset::Preset;
+use crate::protocol::spec::Protocol;
+use crate::protocol::{one_shot::one_shot, stage, two_shot::two_shot, verify};
+
+/// `name => body;` with the machine and the arguments in scope.
+macro_rules! entries {
+    ($m:ident, $args:ident, $W:expr; $($name:expr => $body:expr;)*) => { $(
+        const _: () = {
+            #[unsafe(export_name = $name)]
+            unsafe extern "ptx-kernel" fn entry($args: KernelArgs) {
+                // SAFETY: the host passes arguments and a grid as `Ptx::new` asks.
+                let $m = unsafe { &Ptx::<{ $W }>::new(&$args) };
+                $body
+            }
+        };
+    )* };
+}
+
+/// Our own protocol as a constant, so that nothing of it is decided at run time.
+const fn own(algorithm: Algorithm, input: InputMode) -> Protocol {
+    match Preset::Allfold.protocol(algorithm, input) {
+        Some(protocol) => protocol,
+        None => unreachable!(),
+    }
+}
+
+const ONE_SHOT: Protocol = own(Algorithm::OneShot, InputMode::Registered);
+const ONE_SHOT_MEMCPY: Protocol = own(Algorithm::OneShot, InputMode::Memcpy);
+const ONE_SHOT_COPIED: Protocol = own(Algorithm::OneShot, InputMode::Copied);
+// A two-shot has nothing at its end, so that one kernel serves whatever was there before the launch.
+const TWO_SHOT: Protocol = own(Algorithm::TwoShot, InputMode::Registered);
+const TWO_SHOT_COPIED: Protocol = own(Algorithm::TwoShot, InputMode::Copied);
+
+macro_rules! world {
+    ($module:literal, $T:ty, $W:literal) => {
+        entries! { m, args, $W;
+            concat!($module, "__one_shot_w", $W) => one_shot::<_, $T, $W>(m, ONE_SHOT);
+            concat!($module, "__one_shot_memcpy_w", $W) => one_shot::<_, $T, $W>(m, ONE_SHOT_MEMCPY);
+            concat!($module, "__one_shot_copied_w", $W) => one_shot::<_, $T, $W>(m, ONE_SHOT_COPIED);
+            concat!($module, "__two_shot_w", $W) => two_shot::<_, $T, $W>(m, TWO_SHOT);
+            concat!($module, "__two_shot_copied_w", $W) => two_shot::<_, $T, $W>(m, TWO_SHOT_COPIED);
+            concat!($module, "_presets__one_shot_w", $W) => one_shot::<_, $T, $W>(m, Protocol::decode(args.protocol));
+            concat!($module, "_presets__two_shot_w", $W) => two_shot::<_, $T, $W>(m, Protocol::decode(args.protocol));
+        }
+    };
+}
+
+macro_rules! dtype {
+    ($module:literal, $T:ty) => {
+        world!($module, $T, 2);
+        world!($module, $T, 3);
+        world!($module, $T, 4);
+        world!($module, $T, 5);
+        world!($module, $T, 6);
+        world!($module, $T, 7);
+        world!($module, $T, 8);
+        entries! { m, args, 1;
+            concat!($module, "__one_shot_w1") => one_shot::<_, $T, 1>(m, ONE_SHOT);
+        }
+        entries! { m, args, MAX_RANKS;
+            concat!($module, "__stage") => stage::stage::<_, $T>(m);
+            concat!($module, "_verify__fill") => verify::fill::<_, $T>(m);
+            concat!($module, "_verify__check") => verify::check::<_, $T>(m);
+        }
+    };
+}
+
+dtype!("f32", F32);
+dtype!("f16", F16);
+dtype!("bf16", Bf16);

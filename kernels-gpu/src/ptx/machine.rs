@@ -1,0 +1,323 @@
+//! The machine that one GPU thread is. The only inline assembly of the workspace is here.
+//!
+//! Long: so that all of it is in one file.
+//!
+//! Every memory access ends in a comment with the name of its operation; `cargo xtask audit-ptx` compares the two.
+//! `options`: conversions are `pure, nomem`; plain loads of data are `readonly`; whatever is ordered has none, so that
+//! the compiler moves no memory access across it.
+
+use core::arch::asm;
+use core::arch::nvptx::{_block_dim_x, _block_idx_x, _grid_dim_x, _thread_idx_x};
+
+use crate::protocol::abi::{
+    Bank, Dtype, FlagRow, GAVE_UP_OFFSET_BYTES, GaveUp, KernelArgs, MAX_RANKS, PACK_BYTES, Rank, WRONG_OFFSET_BYTES,
+    epoch_offset_bytes, flag_offset_bytes,
+};
+use crate::protocol::element::Element;
+use crate::protocol::epoch::Epoch;
+use crate::protocol::machine::{Machine, Pack, Region};
+
+/// A GPU thread of one of `W` ranks, with its kernel's arguments.
+pub(super) struct Ptx<'a, const W: usize> {
+    args: &'a KernelArgs,
+}
+
+impl<'a, const W: usize> Ptx<'a, W> {
+    /// The thread that runs this.
+    ///
+    /// # Safety
+    /// - Every address in `args` is that of a live buffer of the length that `args` implies, accessible to this GPU.
+    /// - `args.workspaces` are laid out by `abi`, zero when their communicator was made, and used by it alone.
+    /// - The grid has at most `MAX_BLOCKS` blocks, the same number on each rank, all resident together.
+    #[inline(always)]
+    pub(super) unsafe fn new(args: &'a KernelArgs) -> Self {
+        Ptx { args }
+    }
+
+    /// `table[rank]` for a rank known at run time only. An index would put the table into local memory, and so would a
+    /// choice between loads of it, which the compiler turns back into an index; hence the copies that it cannot look into.
+    #[inline(always)]
+    fn select(table: &[u64; MAX_RANKS], rank: Rank) -> u64 {
+        let copy = |i: usize| {
+            let address: u64;
+            // SAFETY: arithmetic on registers.
+            unsafe { asm!("mov.b64 {}, {};", out(reg64) address, in(reg64) table[i], options(pure, nomem, nostack)) }
+            address
+        };
+        let mut address = copy(0);
+        for i in 1..W {
+            if rank.0 == i as u32 {
+                address = copy(i);
+            }
+        }
+        address
+    }
+
+    #[inline(always)]
+    fn peer_flag(&self, listener: Rank, row: FlagRow) -> u64 {
+        Self::select(&self.args.workspaces, listener) + flag_offset_bytes(row, self.rank()) as u64
+    }
+
+    #[inline(always)]
+    fn own_flag(&self, row: FlagRow, emitter: Rank) -> u64 {
+        self.args.workspace + flag_offset_bytes(row, emitter) as u64
+    }
+
+    #[inline(always)]
+    fn ld_word(&self, offset_bytes: usize) -> u64 {
+        let word;
+        let address = self.args.workspace + offset_bytes as u64;
+        // SAFETY: a word of this rank's workspace.
+        unsafe { asm!("ld.global.u64 {}, [{}]; // ld_word", out(reg64) word, in(reg64) address, options(nostack)) }
+        word
+    }
+
+    #[inline(always)]
+    fn st_word(&self, offset_bytes: usize, word: u64) {
+        let address = self.args.workspace + offset_bytes as u64;
+        // SAFETY: a word of this rank's workspace.
+        unsafe { asm!("st.global.u64 [{}], {}; // st_word", in(reg64) address, in(reg64) word, options(nostack)) }
+    }
+
+    #[inline(always)]
+    fn base(&self, region: Region, owner: Rank) -> u64 {
+        match region {
+            Region::Source => self.args.source,
+            Region::Output => self.args.output,
+            Region::Input(Bank(bank)) => {
+                Self::select(&self.args.inputs, owner) + bank as u64 * self.args.input_bank_bytes
+            }
+            Region::Scratch => Self::select(&self.args.workspaces, owner) + self.args.scratch_offset_bytes,
+        }
+    }
+}
+
+impl<const W: usize> Machine for Ptx<'_, W> {
+    #[inline(always)]
+    fn rank(&self) -> Rank {
+        Rank(self.args.rank)
+    }
+    #[inline(always)]
+    fn world(&self) -> u32 {
+        self.args.world
+    }
+    #[inline(always)]
+    fn block(&self) -> u32 {
+        // SAFETY: reads a special register.
+        unsafe { _block_idx_x() as u32 }
+    }
+    #[inline(always)]
+    fn blocks(&self) -> u32 {
+        // SAFETY: reads a special register.
+        unsafe { _grid_dim_x() as u32 }
+    }
+    #[inline(always)]
+    fn thread(&self) -> u32 {
+        // SAFETY: reads a special register.
+        unsafe { _thread_idx_x() as u32 }
+    }
+    #[inline(always)]
+    fn threads(&self) -> u32 {
+        // SAFETY: reads a special register.
+        unsafe { _block_dim_x() as u32 }
+    }
+    #[inline(always)]
+    fn elems(&self) -> u64 {
+        self.args.elems
+    }
+    #[inline(always)]
+    fn aligned(&self) -> bool {
+        self.args.aligned != 0
+    }
+
+    #[inline(always)]
+    fn sync_block(&self) {
+        // SAFETY: all threads of the block come here, as the trait asks.
+        unsafe { asm!("bar.sync 0;", options(nostack)) }
+    }
+    #[inline(always)]
+    fn sync_block_all(&self, ok: bool) -> bool {
+        let all: u32;
+        // SAFETY: all threads of the block come here, as the trait asks.
+        unsafe {
+            asm!(
+                "{{ .reg .pred p, q; setp.ne.u32 p, {ok}, 0; bar.red.and.pred q, 0, p; selp.u32 {all}, 1, 0, q; }}",
+                ok = in(reg32) ok as u32,
+                all = out(reg32) all,
+                options(nostack)
+            );
+        }
+        all != 0
+    }
+    #[inline(always)]
+    fn spin(&self, tries: u64) -> bool {
+        let limit = self.args.poll_limit;
+        // Once a wait was given up, later calls of a graph give up theirs at once; looked at rarely, to cost nothing.
+        limit == 0 || tries < limit && (!tries.is_multiple_of(1024) || self.ld_word(GAVE_UP_OFFSET_BYTES) == 0)
+    }
+    #[inline(always)]
+    fn report(&self, gave_up: GaveUp) {
+        // Several threads may write it; any of their words is a true answer.
+        self.st_word(GAVE_UP_OFFSET_BYTES, gave_up.encode());
+    }
+
+    #[inline(always)]
+    fn st_flag_volatile(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
+        let address = self.peer_flag(listener, row);
+        // SAFETY: a flag word that only this rank writes.
+        unsafe {
+            asm!("st.volatile.global.u64 [{}], {}; // st_flag_volatile", in(reg64) address, in(reg64) epoch.0, options(nostack));
+        }
+    }
+    #[inline(always)]
+    fn ld_flag_volatile(&self, emitter: Rank, row: FlagRow) -> Epoch {
+        let epoch;
+        let address = self.own_flag(row, emitter);
+        // SAFETY: a flag word of this rank.
+        unsafe {
+            asm!("ld.volatile.global.u64 {}, [{}]; // ld_flag_volatile", out(reg64) epoch, in(reg64) address, options(nostack));
+        }
+        Epoch(epoch)
+    }
+    #[inline(always)]
+    fn st_flag_release(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
+        let address = self.peer_flag(listener, row);
+        // SAFETY: a flag word that only this rank writes.
+        unsafe {
+            asm!("st.release.sys.global.u64 [{}], {}; // st_flag_release", in(reg64) address, in(reg64) epoch.0, options(nostack));
+        }
+    }
+    #[inline(always)]
+    fn ld_flag_acquire(&self, emitter: Rank, row: FlagRow) -> Epoch {
+        let epoch;
+        let address = self.own_flag(row, emitter);
+        // SAFETY: a flag word of this rank.
+        unsafe {
+            asm!("ld.acquire.sys.global.u64 {}, [{}]; // ld_flag_acquire", out(reg64) epoch, in(reg64) address, options(nostack));
+        }
+        Epoch(epoch)
+    }
+
+    #[inline(always)]
+    fn ld_epoch(&self, block: u32) -> Epoch {
+        Epoch(self.ld_word(epoch_offset_bytes(block)))
+    }
+    #[inline(always)]
+    fn st_epoch(&self, block: u32, epoch: Epoch) {
+        self.st_word(epoch_offset_bytes(block), epoch.0);
+    }
+
+    #[inline(always)]
+    fn ld_pack(&self, region: Region, owner: Rank, pack: u64) -> Pack {
+        let address = self.base(region, owner) + pack * PACK_BYTES as u64;
+        let (a, b, c, d);
+        // SAFETY: inside `owner`'s region and aligned, as the kernel's arguments promise.
+        unsafe {
+            asm!(
+                "ld.global.v4.u32 {{{}, {}, {}, {}}}, [{}]; // ld_pack",
+                out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d, in(reg64) address,
+                options(nostack, readonly)
+            );
+        }
+        Pack([a, b, c, d])
+    }
+    #[inline(always)]
+    fn st_pack(&self, region: Region, pack: u64, value: Pack) {
+        let address = self.base(region, self.rank()) + pack * PACK_BYTES as u64;
+        let [a, b, c, d] = value.0;
+        // SAFETY: inside this rank's region and aligned, as the kernel's arguments promise.
+        unsafe {
+            asm!(
+                "st.global.v4.u32 [{}], {{{}, {}, {}, {}}}; // st_pack",
+                in(reg64) address, in(reg32) a, in(reg32) b, in(reg32) c, in(reg32) d,
+                options(nostack)
+            );
+        }
+    }
+    #[inline(always)]
+    fn ld_elem<T: Element>(&self, region: Region, owner: Rank, elem: u64) -> Pack {
+        let address = self.base(region, owner) + elem * T::DTYPE.bytes() as u64;
+        let word = match T::DTYPE {
+            Dtype::F32 => {
+                let word: u32;
+                // SAFETY: an element of `owner`'s region.
+                unsafe {
+                    asm!("ld.global.u32 {}, [{}]; // ld_elem", out(reg32) word, in(reg64) address, options(nostack, readonly));
+                }
+                word
+            }
+            Dtype::F16 | Dtype::Bf16 => {
+                let half: u16;
+                // SAFETY: an element of `owner`'s region.
+                unsafe {
+                    asm!("ld.global.u16 {}, [{}]; // ld_elem", out(reg16) half, in(reg64) address, options(nostack, readonly));
+                }
+                half as u32
+            }
+        };
+        Pack([word, 0, 0, 0])
+    }
+    #[inline(always)]
+    fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack) {
+        let address = self.base(region, self.rank()) + elem * T::DTYPE.bytes() as u64;
+        match T::DTYPE {
+            // SAFETY: an element of this rank's region.
+            Dtype::F32 => unsafe {
+                asm!("st.global.u32 [{}], {}; // st_elem", in(reg64) address, in(reg32) value.0[0], options(nostack));
+            },
+            // SAFETY: an element of this rank's region.
+            Dtype::F16 | Dtype::Bf16 => unsafe {
+                asm!("st.global.u16 [{}], {}; // st_elem", in(reg64) address, in(reg16) value.0[0] as u16, options(nostack));
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn add_wrong(&self, count: u64) {
+        let address = self.args.workspace + WRONG_OFFSET_BYTES as u64;
+        // SAFETY: a word of this rank's workspace that is only ever added to.
+        unsafe {
+            asm!("red.global.add.u64 [{}], {}; // red_word", in(reg64) address, in(reg64) count, options(nostack))
+        }
+    }
+
+    #[inline(always)]
+    fn f32_from_f16x2(&self, word: u32) -> [f32; 2] {
+        let (low, high);
+        // SAFETY: arithmetic on registers.
+        unsafe {
+            asm!(
+                "{{ .reg .b16 l, h; mov.b32 {{l, h}}, {word}; cvt.f32.f16 {low}, l; cvt.f32.f16 {high}, h; }}",
+                word = in(reg32) word, low = out(reg32) low, high = out(reg32) high,
+                options(pure, nomem, nostack)
+            );
+        }
+        [f32::from_bits(low), f32::from_bits(high)]
+    }
+    #[inline(always)]
+    fn f16x2_from_f32(&self, [low, high]: [f32; 2]) -> u32 {
+        let word;
+        // SAFETY: arithmetic on registers. The instruction takes the high half first.
+        unsafe {
+            asm!(
+                "cvt.rn.f16x2.f32 {}, {}, {};",
+                out(reg32) word, in(reg32) high, in(reg32) low,
+                options(pure, nomem, nostack)
+            );
+        }
+        word
+    }
+    #[inline(always)]
+    fn bf16x2_from_f32(&self, [low, high]: [f32; 2]) -> u32 {
+        let word;
+        // SAFETY: arithmetic on registers. The instruction takes the high half first.
+        unsafe {
+            asm!(
+                "cvt.rn.bf16x2.f32 {}, {}, {};",
+                out(reg32) word, in(reg32) high, in(reg32) low,
+                options(pure, nomem, nostack)
+            );
+        }
+        word
+    }
+}

@@ -1,0 +1,266 @@
+//! Calls, one after another on one communicator with nothing in between, and the check of all that they wrote.
+//!
+//! The buffers of all calls of a batch lie in one memory a rank, with a guard zone before and after each. What every byte
+//! must be afterwards is known in advance: outputs as the oracle says, inputs as they were, guards untouched.
+
+use allfold::{Algorithm, CallOptions, Communicator, Dtype, InputMode, MAX_RANKS, ReduceOp};
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::data::Data;
+use crate::machine::{MEMORY_ALIGN_BYTES, Machine, Memory, raw_buffers};
+use crate::numbers::{decode, read, same, write};
+use crate::oracle;
+
+/// Bytes of the zone before and after each buffer.
+pub const GUARD_BYTES: usize = 256;
+/// What guard zones hold.
+pub const GUARD: u8 = 0xa5;
+/// What outputs hold before a call: finite in every dtype, so that a NaN that must be there is not mistaken for it.
+pub const POISON: u8 = 0xc3;
+/// What a spoilt input holds: a NaN in every dtype.
+pub const SPOILT: u8 = 0xff;
+/// Largest shift, in elements.
+const MOST_SHIFT: usize = 7;
+
+/// One call.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Element type.
+    pub dtype: Dtype,
+    /// Elements a rank.
+    pub elems: usize,
+    /// The inputs.
+    pub data: Data,
+    /// What is asked of the library.
+    pub options: CallOptions,
+    /// Whether the output is the input.
+    pub in_place: bool,
+    /// 0: all buffers are aligned. Else inputs and outputs are off by up to 7 elements, in another way on each rank.
+    pub skew: usize,
+    /// Whether each rank overwrites its input right after the call, in stream order.
+    pub spoil: bool,
+    /// A rank that comes milliseconds late.
+    pub late: Option<usize>,
+}
+
+impl Call {
+    /// Out of place, aligned, with random data and the library's choice of algorithm and input mode.
+    pub fn new(dtype: Dtype, elems: usize) -> Call {
+        Call {
+            dtype,
+            elems,
+            data: Data::Random(elems as u64),
+            options: CallOptions::default(),
+            in_place: false,
+            skew: 0,
+            spoil: false,
+            late: None,
+        }
+    }
+
+    /// The same by a given algorithm and input mode.
+    pub fn by(self, (algorithm, input): (Algorithm, InputMode)) -> Call {
+        let options = CallOptions { algorithm: Some(algorithm), input: Some(input), ..self.options };
+        Call { options, ..self }
+    }
+
+    /// The same with a given grid.
+    pub fn on(self, blocks: u32, threads: u32) -> Call {
+        Call { options: CallOptions { blocks: Some(blocks), threads: Some(threads), ..self.options }, ..self }
+    }
+
+    fn shifts(&self, rank: usize) -> (usize, usize) {
+        if self.skew == 0 {
+            return (0, 0);
+        }
+        let shift = |by: usize| by % (MOST_SHIFT + 1);
+        let input = shift(self.skew + rank);
+        (input, if self.in_place { input } else { shift(3 * self.skew + 5 * rank + 2) })
+    }
+
+    fn bytes(&self) -> usize {
+        self.elems * self.dtype.bytes()
+    }
+
+    /// Bytes of a rank's memory that the call takes, at most.
+    pub fn footprint_bytes(&self) -> usize {
+        2 * (self.bytes() + GUARD_BYTES + 2 * MEMORY_ALIGN_BYTES)
+    }
+}
+
+/// Byte offsets of a call's buffers in a rank's memory.
+#[derive(Clone, Copy)]
+struct Place {
+    input: usize,
+    output: usize,
+}
+
+/// Where the buffers of `calls` lie on `rank`, and the bytes of it all.
+fn lay_out(calls: &[Call], rank: usize) -> (Vec<Place>, usize) {
+    let mut end = 0;
+    let mut take = |call: &Call, shift: usize| {
+        let aligned = (end + GUARD_BYTES).next_multiple_of(MEMORY_ALIGN_BYTES);
+        // The room for a shift is the same on all ranks.
+        end = aligned + MOST_SHIFT * call.dtype.bytes() + call.bytes();
+        aligned + shift * call.dtype.bytes()
+    };
+    let mut place = |call: &Call| {
+        let (input_shift, output_shift) = call.shifts(rank);
+        let input = take(call, input_shift);
+        Place { input, output: if call.in_place { input } else { take(call, output_shift) } }
+    };
+    let places = calls.iter().map(&mut place).collect();
+    (places, end + GUARD_BYTES)
+}
+
+/// A rank's memory, what was put there and what must be there in the end.
+struct RankImage {
+    places: Vec<Place>,
+    memory: Box<dyn Memory>,
+    image: Vec<u8>,
+}
+
+/// Runs `calls` and checks every byte; returns the output of each call on each rank, `[call][rank]`.
+///
+/// # Errors
+/// The library refused or gave up, or something is not as it must be: the first difference, by rank and element.
+pub fn run(machine: &dyn Machine, comm: &mut Communicator, calls: &[Call]) -> Result<Vec<Vec<Vec<u8>>>> {
+    let mut ranks = (0..comm.world()).map(|rank| prepare(machine, calls, rank)).collect::<Result<Vec<_>>>()?;
+    for (index, call) in calls.iter().enumerate() {
+        issue(machine, comm, &mut ranks, index, call)
+            .with_context(|| format!("call {index} of {}: {call:?}", calls.len()))?;
+    }
+    ranks.iter().try_for_each(|rank| rank.memory.synchronize())?;
+    comm.check().context("a wait was given up")?;
+
+    let sums =
+        calls.iter().enumerate().map(|(index, call)| expected(&ranks, call, index)).collect::<Result<Vec<_>>>()?;
+    let mut outputs = vec![Vec::new(); calls.len()];
+    for (number, rank) in ranks.iter_mut().enumerate() {
+        let mut got = vec![0; rank.image.len()];
+        rank.memory.download(&mut got)?;
+        for (index, call) in calls.iter().enumerate() {
+            let Place { input, output } = rank.places[index];
+            let output = output..output + call.bytes();
+            compare(call, &sums[index], &got[output.clone()])
+                .with_context(|| format!("rank {number}, call {index} of {}: {call:?}", calls.len()))?;
+            if call.spoil && !call.in_place {
+                rank.image[input..input + call.bytes()].fill(SPOILT);
+            }
+            rank.image[output.clone()].copy_from_slice(&got[output.clone()]);
+            outputs[index].push(got[output].to_vec());
+        }
+        if let Some(at) = (0..got.len()).find(|&at| got[at] != rank.image[at]) {
+            bail!("rank {number}: {}", stray(calls, rank, at, got[at]));
+        }
+    }
+    Ok(outputs)
+}
+
+fn prepare(machine: &dyn Machine, calls: &[Call], rank: usize) -> Result<RankImage> {
+    let (places, bytes) = lay_out(calls, rank);
+    let mut image = vec![GUARD; bytes];
+    for (call, place) in calls.iter().zip(&places) {
+        image[place.output..place.output + call.bytes()].fill(POISON);
+        let input = &mut image[place.input..place.input + call.bytes()];
+        for elem in 0..call.elems {
+            write(call.dtype, input, elem, call.data.bits(call.dtype, rank, elem));
+        }
+    }
+    let mut memory = machine.memory(rank, bytes)?;
+    memory.upload(&image)?;
+    Ok(RankImage { places, memory, image })
+}
+
+fn issue(
+    machine: &dyn Machine,
+    comm: &mut Communicator,
+    ranks: &mut [RankImage],
+    index: usize,
+    call: &Call,
+) -> Result<()> {
+    if let Some(rank) = call.late.and_then(|late| ranks.get(late)) {
+        rank.memory.delay()?;
+    }
+    let buffers: Vec<_> = ranks
+        .iter()
+        .map(|rank| {
+            let Place { input, output } = rank.places[index];
+            // SAFETY: the memory outlives the streams' work, and this call's part of it is used for nothing else.
+            unsafe { raw_buffers(call.dtype, &*rank.memory, input, output, call.elems) }
+        })
+        .collect();
+    // SAFETY: as above.
+    let plan = unsafe { comm.all_reduce_raw(call.dtype, &buffers, ReduceOp::Sum, &call.options) }?;
+    drop(buffers);
+    let CallOptions { algorithm, input, blocks, threads } = call.options;
+    // A rank alone only copies.
+    let alone = comm.world() == 1;
+    ensure!(
+        (alone
+            || algorithm.is_none_or(|asked| asked == plan.algorithm) && input.is_none_or(|asked| asked == plan.input))
+            && blocks.is_none_or(|asked| asked == plan.blocks)
+            && threads.is_none_or(|asked| asked == plan.threads),
+        "done as {plan:?}, which is not what was asked for"
+    );
+    if call.late.is_some() {
+        // Memory that comes and goes while the others wait: the driver may wait for all that runs.
+        machine.memory(0, 1 << 16)?;
+    }
+    if call.spoil && !call.in_place {
+        for rank in ranks {
+            rank.memory.fill(rank.places[index].input, call.bytes(), SPOILT)?;
+        }
+    }
+    Ok(())
+}
+
+/// The sum of a call's inputs as they were uploaded.
+fn expected(ranks: &[RankImage], call: &Call, index: usize) -> Result<Vec<u8>> {
+    let inputs: Vec<_> = ranks.iter().map(|rank| &rank.image[rank.places[index].input..]).collect();
+    let mut sum = vec![0; call.bytes()];
+    let mut terms = [0; MAX_RANKS];
+    let terms = &mut terms[..ranks.len()];
+    for elem in 0..call.elems {
+        terms.iter_mut().zip(&inputs).for_each(|(term, input)| *term = read(call.dtype, input, elem));
+        let bits = oracle::sum(call.dtype, terms);
+        // What is found equal to these bits below is then near the f64 sum too.
+        ensure!(oracle::plausible(call.dtype, terms, bits), "the oracles disagree on {terms:x?}");
+        write(call.dtype, &mut sum, elem, bits);
+    }
+    Ok(sum)
+}
+
+fn compare(call: &Call, sum: &[u8], got: &[u8]) -> Result<()> {
+    if sum == got {
+        return Ok(());
+    }
+    for elem in 0..call.elems {
+        let [want, got] = [sum, got].map(|bytes| read(call.dtype, bytes, elem));
+        if !same(call.dtype, want, got) {
+            let [want_value, got_value] = [want, got].map(|bits| decode(call.dtype, bits));
+            bail!("element {elem}: expected {want_value:e} ({want:#x}), got {got_value:e} ({got:#x})");
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with byte `at`, which belongs to no output.
+fn stray(calls: &[Call], rank: &RankImage, at: usize, got: u8) -> String {
+    let wanted = rank.image[at];
+    for (index, (call, place)) in calls.iter().zip(&rank.places).enumerate() {
+        for (what, start) in [("input", place.input), ("output", place.output)] {
+            let end = start + call.bytes();
+            let place = match at {
+                _ if (start..end).contains(&at) => format!("byte {} of the {what}", at - start),
+                _ if (end..end + GUARD_BYTES).contains(&at) => format!("{} bytes after the {what}", at - end),
+                _ if (start.saturating_sub(GUARD_BYTES)..start).contains(&at) => {
+                    format!("{} bytes before the {what}", start - at)
+                }
+                _ => continue,
+            };
+            return format!("{place} of call {index}: {wanted:#x} became {got:#x}; {call:?}");
+        }
+    }
+    format!("byte {at} of its memory: {wanted:#x} became {got:#x}")
+}

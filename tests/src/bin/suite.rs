@@ -1,0 +1,78 @@
+//! The suite as a program, for machines that have GPUs and no Rust.
+
+use std::process::ExitCode;
+
+use allfold_tests::machine::{CpuMachine, CudaMachine, Machine};
+use allfold_tests::properties;
+use allfold_tests::suite::{Bench, Property};
+use anyhow::{Result, ensure};
+use clap::{Parser, ValueEnum};
+
+/// Checks what allfold promises on this machine: a line for each property, exit code 1 when one fails.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// What the ranks are; by default GPUs where there are any.
+    #[arg(long, value_enum)]
+    backend: Option<Backend>,
+    /// The GPU of each rank, by ordinal; all world sizes up to their number are tried. By default every GPU once, and a
+    /// single GPU eight times.
+    #[arg(long, value_delimiter = ',')]
+    devices: Vec<u32>,
+    /// Fewer and smaller calls.
+    #[arg(long)]
+    quick: bool,
+    /// Only properties whose name contains this.
+    #[arg(long)]
+    filter: Option<String>,
+    /// Calls of the stress property.
+    #[arg(long, default_value_t = 0)]
+    stress: u64,
+    /// Name the properties and check none.
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Backend {
+    Cpu,
+    Cuda,
+}
+
+fn main() -> Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let wanted = |property: &&Property| arguments.filter.as_ref().is_none_or(|part| property.name.contains(part));
+    let properties: Vec<_> = properties::ALL.iter().filter(wanted).copied().collect();
+    ensure!(!properties.is_empty(), "no property has such a name");
+    if arguments.list {
+        properties.iter().for_each(|property| println!("{:24} {}", property.name, property.says));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let machine = machine(&arguments)?;
+    let bench = Bench::new(&*machine, arguments.quick, arguments.stress);
+    Ok(if bench.report(&properties) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn machine(arguments: &Arguments) -> Result<Box<dyn Machine>> {
+    let wants_gpus = !arguments.devices.is_empty();
+    let gpus = match arguments.backend {
+        Some(Backend::Cpu) => {
+            ensure!(!wants_gpus, "--devices names GPUs, and --backend says cpu");
+            return Ok(Box::new(CpuMachine));
+        }
+        Some(Backend::Cuda) => CudaMachine::count(),
+        None if wants_gpus => CudaMachine::count(),
+        None => match CudaMachine::count() {
+            0 => return Ok(Box::new(CpuMachine)),
+            count => count,
+        },
+    };
+    ensure!(gpus > 0, "no GPU, or no CUDA driver");
+    let devices = match (arguments.devices.as_slice(), gpus) {
+        ([], 1) => vec![0; allfold::MAX_RANKS],
+        ([], _) => (0..gpus.min(allfold::MAX_RANKS as u32)).collect(),
+        (devices, _) => devices.to_vec(),
+    };
+    ensure!(devices.len() <= allfold::MAX_RANKS, "at most {} ranks", allfold::MAX_RANKS);
+    Ok(Box::new(CudaMachine::new(&devices)?))
+}

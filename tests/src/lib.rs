@@ -1,0 +1,20 @@
+//! One suite of properties, run by every machine: CPU threads anywhere, GPUs where they are.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`machine`] | what a property may do with ranks, for CPU threads and for GPUs |
+//! | [`numbers`], [`data`], [`oracle`] | elements as bits, inputs, and what their sums have to be |
+//! | [`batch`] | calls back to back, and the check of every byte that they wrote |
+//! | [`suite`] | what a property is, and how a list of them is run |
+//! | [`properties`] | the properties |
+//!
+//! `tests/` runs them on CPU ranks, with further tests of pure functions; the program `suite` runs them on either, also on a
+//! machine without Rust.
+
+pub mod batch;
+pub mod data;
+pub mod machine;
+pub mod numbers;
+pub mod oracle;
+pub mod properties;
+pub mod suite;

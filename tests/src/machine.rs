@@ -1,0 +1,138 @@
+//! What a property may do with a machine: make communicators, and use memory of each rank. CPU threads and GPUs behind
+//! one trait, so that every property runs on both.
+
+use allfold::{Communicator, Dtype, Element, Options, RankBuffers, RawBuffers};
+use anyhow::Result;
+use cust::stream::Stream;
+use half::{bf16, f16};
+
+mod cpu;
+mod cuda;
+
+pub use cpu::CpuMachine;
+pub use cuda::CudaMachine;
+
+/// Bytes to which every memory is aligned.
+pub const MEMORY_ALIGN_BYTES: usize = 256;
+
+/// Something that has ranks.
+pub trait Machine {
+    /// How a report names it.
+    fn name(&self) -> String;
+    /// The ordinals of the ranks' GPUs; `None` on the CPU.
+    fn devices(&self) -> Option<&[u32]>;
+    /// World sizes that it can have: 1 up to this.
+    fn most_ranks(&self) -> usize;
+    /// Polls after which a wait is given up: about ten seconds.
+    fn poll_limit(&self) -> u64;
+    /// A communicator over the first `world` ranks.
+    ///
+    /// # Errors
+    /// What the library says.
+    fn communicator(&self, world: usize, options: Options) -> allfold::Result<Communicator>;
+    /// Further streams of `rank`, beside the one that its memories use; none on the CPU.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn streams(&self, rank: usize, count: usize) -> Result<Vec<Stream>>;
+    /// Makes `stream`, one of [`Machine::streams`], wait for what `rank`'s own stream has to do now.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn chain(&self, rank: usize, stream: &Stream) -> Result<()>;
+    /// Fresh memory of `rank`, with anything in it.
+    ///
+    /// # Errors
+    /// There is not so much.
+    fn memory(&self, rank: usize, bytes: usize) -> Result<Box<dyn Memory>>;
+}
+
+/// Memory of one rank, aligned to [`MEMORY_ALIGN_BYTES`].
+pub trait Memory {
+    /// Where it starts.
+    fn address(&self) -> u64;
+    /// Its length.
+    fn bytes(&self) -> usize;
+    /// The stream that all of this rank's work goes to; `None` on the CPU, where work is done when a call returns.
+    fn stream(&self) -> Option<&Stream>;
+    /// Sets it from its start, and waits until that is done.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn upload(&mut self, bytes: &[u8]) -> Result<()>;
+    /// Waits for the rank's work, then reads from its start.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn download(&self, bytes: &mut [u8]) -> Result<()>;
+    /// Sets `bytes` bytes from `offset` to `value`, after the rank's earlier work and without waiting.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn fill(&mut self, offset: usize, bytes: usize, value: u8) -> Result<()>;
+    /// Makes the rank's work to come wait for some milliseconds, without waiting here. Does nothing on the CPU.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn delay(&self) -> Result<()>;
+    /// Waits for the rank's work.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn synchronize(&self) -> Result<()>;
+}
+
+/// A rank's buffers at byte offsets `input` and `output` of its memory, the same for a call in place.
+///
+/// # Safety
+/// - What is asked for is used for one call; until that is done, nobody else touches it.
+///
+/// # Panics
+/// When they are not inside, or not aligned to an element.
+pub unsafe fn buffers<T: Element>(
+    memory: &dyn Memory,
+    input: usize,
+    output: usize,
+    elems: usize,
+) -> RankBuffers<'_, T> {
+    for offset in [input, output] {
+        assert!(offset.is_multiple_of(size_of::<T>()) && offset + elems * size_of::<T>() <= memory.bytes());
+    }
+    let [input, output] = [input, output].map(|offset| memory.address() + offset as u64);
+    if let Some(stream) = memory.stream() {
+        let stream = stream.as_inner().cast();
+        // SAFETY: both are inside this rank's memory, and the stream is its own.
+        return unsafe { RankBuffers::device_raw(input, output, elems as u64, stream) };
+    }
+    // SAFETY: inside, aligned, and by the caller's promise nobody else's until the call is done.
+    let output_slice = unsafe { std::slice::from_raw_parts_mut(output as *mut T, elems) };
+    if input == output {
+        return RankBuffers::in_place(output_slice);
+    }
+    // SAFETY: as above; a property that wants an overlap changes the raw buffers instead.
+    RankBuffers::new(unsafe { std::slice::from_raw_parts(input as *const T, elems) }, output_slice)
+}
+
+/// [`buffers`] for a dtype known at run time.
+///
+/// # Safety
+/// As for [`buffers`].
+///
+/// # Panics
+/// As [`buffers`].
+pub unsafe fn raw_buffers(
+    dtype: Dtype,
+    memory: &dyn Memory,
+    input: usize,
+    output: usize,
+    elems: usize,
+) -> RawBuffers<'_> {
+    match dtype {
+        // SAFETY: the caller's promise.
+        Dtype::F32 => unsafe { buffers::<f32>(memory, input, output, elems) }.raw(),
+        // SAFETY: as above.
+        Dtype::F16 => unsafe { buffers::<f16>(memory, input, output, elems) }.raw(),
+        // SAFETY: as above.
+        Dtype::Bf16 => unsafe { buffers::<bf16>(memory, input, output, elems) }.raw(),
+    }
+}

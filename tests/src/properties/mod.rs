@@ -1,0 +1,68 @@
+//! The properties. Each is a function of a [`Bench`](crate::suite::Bench) and runs on every machine that can.
+
+use crate::suite::Property;
+
+mod epochs;
+mod forms;
+mod graphs;
+mod lengths;
+mod life;
+mod refusals;
+mod sequences;
+mod stamps;
+mod streams;
+mod typed;
+mod values;
+
+macro_rules! properties {
+    ($($module:ident::$name:ident: $says:literal;)*) => {
+        /// Every property, in the order in which they are run.
+        pub const ALL: &[Property] =
+            &[$(Property { name: stringify!($name), says: $says, check: $module::$name }),*];
+
+        /// Calls the macro `test` with the name of each property.
+        #[macro_export]
+        macro_rules! for_each_property {
+            ($test:ident) => {
+                $($test!($name);)*
+            };
+        }
+    };
+}
+
+properties! {
+    lengths::small_lengths: "every length from 0 to 300, in every form of the default protocol";
+    lengths::lengths_by_powers: "lengths round powers of two";
+    lengths::sizes_others_failed_at: "sizes at which other libraries were wrong";
+    lengths::huge: "more elements than 32 bits count";
+    forms::presets: "every protocol that is sound, in every form that is";
+    forms::misaligned: "buffers off alignment, in another way on each rank";
+    forms::grids: "grids of every shape";
+    epochs::epochs: "calls with other grids than the last, across the wraps of 32 and 64 bits";
+    values::rank_order: "sums are taken in rank order, in f32, and rounded once";
+    values::same_bits: "the same bits on all ranks, by all algorithms, at all sizes";
+    values::edge_values: "signed zeros, subnormals, infinities, NaNs and the largest numbers";
+    sequences::mixed: "sizes, dtypes, forms and grids mixed, back to back";
+    sequences::two_communicators: "two communicators of different sizes take turns";
+    sequences::rewritten_inputs: "an input may be overwritten right after the call";
+    sequences::late_rank: "a rank that comes late is waited for";
+    sequences::given_up: "a wait for a rank that does not come ends, and says for whom it was";
+    streams::chained_streams: "calls on other streams than the last, ordered by events";
+    streams::communicators_at_once: "communicators that work at the same time never lock each other out";
+    typed::typed_buffers: "slices, vectors and the device buffers of cust are taken as they are";
+    stamps::stamps_back_to_back: "a wrong sum is counted on the device, and there is none";
+    stamps::stress: "as many calls as asked for, each on new input";
+    graphs::graphs: "captured calls do nothing until they are replayed, and then what they must";
+    refusals::refused_lengths: "lengths that differ between ranks or buffers, buffers for another number of ranks";
+    refusals::refused_addresses: "pointers that cannot be";
+    refusals::refused_overlaps: "outputs that overlap what they must not";
+    refusals::refused_forms: "forms that do not exist, are unsafe or were not declared";
+    refusals::refused_capacities: "a byte more than there is room for, and not a byte less";
+    refusals::refused_grids: "grids that cannot be launched";
+    refusals::refused_makings: "communicators that cannot be";
+    refusals::refused_memory: "memory of the wrong kind";
+    refusals::empty_calls: "calls without elements";
+    life::made_and_dropped: "communicators are made, used and dropped, and nothing is left";
+    life::dropped_in_flight: "a communicator dropped while it works finishes its work";
+    life::idle: "ranks that wait for calls use no processor time";
+}

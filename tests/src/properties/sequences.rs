@@ -1,0 +1,135 @@
+//! Sequences: calls of all kinds back to back, communicators that take turns, inputs that change at once, late ranks.
+
+use allfold::{Dtype, Error, Options, Preset};
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::batch::{self, Call};
+use crate::data::{Data, mix};
+use crate::suite::{Bench, Outcome, in_place, sound_forms};
+
+/// Shape of the CPU's ranks in this file.
+const SHAPE: (u32, u32) = (2, 2);
+
+/// A call of any kind, by its number.
+fn any_call(bench: &Bench, preset: Preset, most_elems: usize, seed: u64, number: u64) -> Call {
+    let any = |what: u64, below: usize| mix(seed, what, number) as usize % below;
+    let forms = sound_forms(preset);
+    let form = forms[any(0, forms.len())];
+    // As many small calls as large ones.
+    let elems = any(1, most_elems) >> any(2, most_elems.ilog2() as usize);
+    let call = Call {
+        data: if any(3, 2) == 0 { Data::Ramp(number) } else { Data::Random(number) },
+        in_place: in_place(form) && any(4, 2) == 0,
+        skew: [0, 0, 1 + any(5, 7)][any(6, 3)],
+        spoil: any(7, 2) == 0,
+        ..Call::new(Dtype::ALL[any(8, 3)], elems).by(form)
+    };
+    let (blocks, threads) = if bench.on_cpu() { SHAPE } else { (8, 512) };
+    let grid = (1 + any(9, blocks as usize) as u32, 1 + any(10, threads as usize) as u32);
+    if any(11, 2) == 0 { call.on(grid.0, grid.1) } else { call }
+}
+
+pub(super) fn mixed(bench: &Bench) -> Result<Outcome> {
+    let calls = if bench.quick { 200 } else { 2000 };
+    for world in bench.worlds() {
+        for preset in [Preset::Allfold, Preset::Vllm, Preset::Trtllm] {
+            let options = Options { cpu_shape: SHAPE, ..bench.options(preset, 4 * 20_000) };
+            let mut comm = bench.communicator(world, options)?;
+            let calls = if preset == Preset::Allfold { calls } else { calls / 4 };
+            let calls: Vec<_> =
+                (0..calls).map(|number| any_call(bench, preset, 20_000, world as u64, number)).collect();
+            bench.run(&mut comm, &calls)?;
+        }
+    }
+    Ok(Outcome::Holds)
+}
+
+pub(super) fn two_communicators(bench: &Bench) -> Result<Outcome> {
+    let most = bench.machine.most_ranks();
+    if most < 2 {
+        return Ok(Outcome::Skipped(format!("2 ranks needed, {most} there")));
+    }
+    let all = bench.machine.most_ranks().min(4);
+    let mut large = bench.communicator(all, bench.options(Preset::Allfold, 1 << 20))?;
+    let mut small = bench.communicator(2, bench.options(Preset::Allfold, 1 << 20))?;
+    let values = Data::PerRank([0.0, 1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 0.0]);
+    for turn in 0..if bench.quick { 3 } else { 20 } {
+        for form in sound_forms(Preset::Allfold) {
+            let call = |elems| Call { data: values, ..Call::new(Dtype::Bf16, elems).by(form) };
+            bench.run(&mut large, &[call(1 << 17)])?;
+            bench.run(&mut small, &[call(1 << (16 - turn % 4))])?;
+        }
+    }
+    Ok(Outcome::Holds)
+}
+
+pub(super) fn rewritten_inputs(bench: &Bench) -> Result<Outcome> {
+    for world in bench.worlds() {
+        for preset in Preset::ALL {
+            let mut comm = bench.communicator(world, bench.options(preset, 1 << 18))?;
+            let mut calls = Vec::new();
+            for form in sound_forms(preset) {
+                for elems in [1, 512, 4096, 50_000] {
+                    for number in 0..if bench.quick { 3 } else { 20 } {
+                        let data = Data::Ramp(number);
+                        calls.push(Call { spoil: true, data, ..Call::new(Dtype::Bf16, elems).by(form) });
+                    }
+                }
+            }
+            bench.run(&mut comm, &calls)?;
+        }
+    }
+    Ok(Outcome::Holds)
+}
+
+pub(super) fn late_rank(bench: &Bench) -> Result<Outcome> {
+    if bench.on_cpu() {
+        return Ok(Outcome::Skipped("a call starts all CPU ranks at once: none can be made late".into()));
+    }
+    for world in bench.worlds().skip(1) {
+        let mut comm = bench.communicator(world, bench.options(Preset::Allfold, 1 << 18))?;
+        let mut calls = Vec::new();
+        for form in sound_forms(Preset::Allfold) {
+            for late in [0, world - 1] {
+                let call = Call { spoil: true, ..Call::new(Dtype::F32, 5000).by(form) };
+                let late = Call { late: Some(late), data: Data::Ramp(1), ..call };
+                calls.extend([late, Call { data: Data::Ramp(2), ..call }]);
+            }
+        }
+        bench.run(&mut comm, &calls)?;
+    }
+    Ok(Outcome::Holds)
+}
+
+pub(super) fn given_up(bench: &Bench) -> Result<Outcome> {
+    let most = bench.machine.most_ranks();
+    if most < 2 {
+        return Ok(Outcome::Skipped(format!("2 ranks needed, {most} there")));
+    }
+    // On the CPU a wait that may look once only is given up sooner or later; on GPUs a rank comes late.
+    let (poll_limit, late, most_calls) = if bench.on_cpu() { (1, None, 100_000) } else { (500, Some(1), 1) };
+    for form in sound_forms(Preset::Allfold) {
+        let options = Options { poll_limit: Some(poll_limit), ..bench.options(Preset::Allfold, 4096) };
+        let mut comm = bench.communicator(2, options)?;
+        let call = Call { late, ..Call::new(Dtype::F32, 1000).by(form) };
+        let mut number = 0;
+        let error = loop {
+            number += 1;
+            ensure!(number <= most_calls, "{most_calls} calls and no wait was given up; {call:?}");
+            match batch::run(bench.machine, &mut comm, &[call]) {
+                Ok(_) => {}
+                Err(error) => break error,
+            }
+        };
+        let gave_up = error.downcast_ref::<Error>().with_context(|| format!("not an error of allfold: {error:#}"))?;
+        let Error::GaveUp { rank, missing, epoch, block, .. } = gave_up else { bail!("{gave_up:?}") };
+        ensure!(rank + missing == 1 && *epoch == number && *block < 256, "{gave_up:?} in call {number}");
+        ensure!(late.is_none_or(|late| late == *missing as usize), "{gave_up:?}, but rank {late:?} was late");
+        // What is said once is said again, and others are not concerned.
+        ensure!(comm.check().is_err(), "the second check said that all was well");
+        drop(comm);
+        let mut next = bench.communicator(2, bench.options(Preset::Allfold, 4096))?;
+        bench.run(&mut next, &[Call { late: None, ..call }])?;
+    }
+    Ok(Outcome::Holds)
+}

@@ -1,0 +1,154 @@
+//! Streams: one communicator on several, and several communicators at once.
+
+use allfold::{CallOptions, Communicator, Dtype, Error, Options, Preset, RankBuffers, ReduceOp};
+use anyhow::{Context, Result, bail, ensure};
+use cust::stream::Stream;
+
+use crate::machine::{Machine, Memory};
+use crate::numbers::{decode, encode, read, write};
+use crate::suite::{Bench, Outcome};
+
+const DTYPE: Dtype = Dtype::F32;
+
+/// Memories with `value(rank)` in each of `elems` elements at their start, and room for an output behind.
+fn memories(machine: &dyn Machine, world: usize, elems: usize) -> Result<Vec<Box<dyn Memory>>> {
+    let memory = |rank: usize| {
+        let mut image = vec![0; 2 * elems * DTYPE.bytes()];
+        (0..elems).for_each(|elem| write(DTYPE, &mut image, elem, encode(DTYPE, rank as f32 + 1.0)));
+        let mut memory = machine.memory(rank, image.len())?;
+        memory.upload(&image)?;
+        Ok(memory)
+    };
+    (0..world).map(memory).collect()
+}
+
+/// A call from byte `input` to byte `output` of the memories, on `streams` or else on the memories' own.
+fn call(
+    comm: &mut Communicator,
+    memories: &[Box<dyn Memory>],
+    (input, output): (usize, usize),
+    streams: Option<&[Stream]>,
+    options: &CallOptions,
+) -> Result<()> {
+    let elems = memories[0].bytes() / DTYPE.bytes() / 2;
+    let buffers = memories.iter().enumerate().map(|(rank, memory)| {
+        let Some(stream) = streams.map_or(memory.stream(), |streams| streams.get(rank)) else {
+            bail!("rank {rank} has no stream");
+        };
+        let [input, output] = [input, output].map(|offset| memory.address() + offset as u64);
+        // SAFETY: the memories live until the streams have been waited for, and calls on them are ordered.
+        Ok(unsafe { RankBuffers::<f32>::device_raw(input, output, elems as u64, stream.as_inner().cast()) })
+    });
+    comm.all_reduce_with(&buffers.collect::<Result<Vec<_>>>()?, ReduceOp::Sum, options)?;
+    Ok(())
+}
+
+fn outputs_are(memories: &[Box<dyn Memory>], want: f32) -> Result<()> {
+    for (rank, memory) in memories.iter().enumerate() {
+        let mut image = vec![0; memory.bytes()];
+        memory.download(&mut image)?;
+        let output = &image[image.len() / 2..];
+        for elem in 0..output.len() / DTYPE.bytes() {
+            let got = decode(DTYPE, read(DTYPE, output, elem));
+            ensure!(got == want, "rank {rank}, element {elem}: {got}, not {want}");
+        }
+    }
+    Ok(())
+}
+
+/// The sum of what [`memories`] of `world` ranks hold.
+fn sum(world: usize) -> f32 {
+    (world * (world + 1) / 2) as f32
+}
+
+pub(super) fn chained_streams(bench: &Bench) -> Result<Outcome> {
+    if bench.on_cpu() {
+        return Ok(Outcome::Skipped("CPU ranks have no streams".into()));
+    }
+    // Streams beyond the hardware's queues share them: a pair of streams for each of four ranks at most.
+    for world in bench.worlds().take(4) {
+        let elems = 10_000;
+        let output = elems * DTYPE.bytes();
+        let mut comm = bench.communicator(world, bench.options(Preset::Allfold, output))?;
+        let memories = memories(bench.machine, world, elems)?;
+        let others = streams(bench.machine, world, 1)?.remove(0);
+        memories[world - 1].delay()?;
+        call(&mut comm, &memories, (0, output), None, &CallOptions::default())?;
+        for (rank, stream) in others.iter().enumerate() {
+            bench.machine.chain(rank, stream)?;
+        }
+        call(&mut comm, &memories, (output, output), Some(&others), &CallOptions::default())?;
+        others.iter().try_for_each(Stream::synchronize)?;
+        comm.check()?;
+        outputs_are(&memories, world as f32 * sum(world)).with_context(|| format!("{world} ranks"))?;
+        bench.count(2);
+    }
+    Ok(Outcome::Holds)
+}
+
+/// `count` sets of streams, each with one a rank.
+fn streams(machine: &dyn Machine, world: usize, count: usize) -> Result<Vec<Vec<Stream>>> {
+    let mut sets: Vec<_> = (0..count).map(|_| Vec::new()).collect();
+    for rank in 0..world {
+        for (set, stream) in sets.iter_mut().zip(machine.streams(rank, count)?) {
+            set.push(stream);
+        }
+    }
+    Ok(sets)
+}
+
+pub(super) fn communicators_at_once(bench: &Bench) -> Result<Outcome> {
+    if bench.on_cpu() {
+        return Ok(Outcome::Skipped("a call on CPU ranks is done when it returns".into()));
+    }
+    let most = bench.machine.most_ranks();
+    if most < 2 {
+        return Ok(Outcome::Skipped(format!("2 ranks needed, {most} there")));
+    }
+    // Two that take all they can get, and four that take what they choose.
+    at_once(bench, 2, true).context("2 communicators with the largest grids")?;
+    at_once(bench, 4, false).context("4 communicators as they choose")?;
+    Ok(Outcome::Holds)
+}
+
+/// Communicators of two ranks, each on streams of its own. Half of them have to wait for their first rank, half for their
+/// second: if the ranks that came take all the room, those that are waited for have none.
+fn at_once(bench: &Bench, count: usize, largest: bool) -> Result<()> {
+    let elems = 2 << 20;
+    let output = elems * DTYPE.bytes();
+    let streams = streams(bench.machine, 2, count)?;
+    // A tenth of the usual limit: long enough to tell a wait from a deadlock.
+    let poll_limit = Some(bench.machine.poll_limit() / 10);
+    let options = Options { poll_limit, ..bench.options(Preset::Allfold, output) };
+    let mut comms = Vec::new();
+    for _ in 0..count {
+        match bench.machine.communicator(2, options.clone()) {
+            Ok(comm) => comms.push(comm),
+            // To refuse what could lock the others out is right as well.
+            Err(Error::NotResident { .. }) if !comms.is_empty() => {
+                bench.count(1);
+                return Ok(());
+            }
+            Err(error) => return Err(error).context("making a communicator beside others"),
+        }
+    }
+    let all = (0..count).map(|_| memories(bench.machine, 2, elems)).collect::<Result<Vec<_>>>()?;
+    for (number, memories) in all.iter().enumerate() {
+        let late = usize::from(number < count / 2);
+        memories[late].delay()?;
+        bench.machine.chain(late, &streams[number][late])?;
+    }
+    for ((comm, memories), streams) in comms.iter_mut().zip(&all).zip(&streams) {
+        let limits = *comm.limits();
+        let (blocks, threads) = (largest.then_some(limits.max_blocks), largest.then_some(limits.max_threads));
+        let options = CallOptions { blocks, threads, ..CallOptions::default() };
+        call(comm, memories, (0, output), Some(streams), &options)?;
+    }
+    streams.iter().flatten().try_for_each(Stream::synchronize)?;
+    for (comm, memories) in comms.iter().zip(&all) {
+        comm.check()?;
+        outputs_are(memories, sum(2))?;
+        bench.count(1);
+    }
+    Ok(())
+}

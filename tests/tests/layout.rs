@@ -1,0 +1,221 @@
+//! Layout: no two writers share a word, no two areas overlap, words mean what was put into them, and every element of a
+//! call belongs to one thread.
+
+mod lone;
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use allfold::{Dtype, GaveUp, MAX_BLOCKS, MAX_RANKS, Phase, Preset, Protocol, Rank};
+use allfold_kernels::protocol::abi::{
+    AREA_ALIGN_BYTES, BANKS, Bank, FLAGS_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, SIGNAL_BYTES, WRONG_OFFSET_BYTES,
+    WorkspaceLayout, epoch_offset_bytes, flag_offset_bytes,
+};
+use allfold_kernels::protocol::element::{Bf16, Element, F16, F32};
+use allfold_kernels::protocol::epoch::Epoch;
+use allfold_kernels::protocol::machine::{Machine, Region};
+use allfold_kernels::protocol::share::{Span, Step, Unit, for_each, packs, part, part_packs};
+use allfold_kernels::protocol::spec::{Check, Order, Reuse, Scope, Start};
+use lone::Lone;
+
+const WORD: usize = size_of::<u64>();
+
+#[test]
+fn every_flag_has_a_word_of_its_own() {
+    let mut seen = HashSet::new();
+    for phase in Phase::ALL {
+        for bank in 0..BANKS as u32 {
+            for block in 0..MAX_BLOCKS as u32 {
+                for emitter in 0..MAX_RANKS as u32 {
+                    let offset = flag_offset_bytes(FlagRow { phase, bank: Bank(bank), block }, Rank(emitter));
+                    assert!(offset.is_multiple_of(WORD) && offset + WORD <= FLAGS_BYTES);
+                    assert!(seen.insert(offset), "{phase:?} bank {bank} block {block} emitter {emitter}");
+                }
+            }
+        }
+    }
+    assert_eq!(seen.len() * WORD, FLAGS_BYTES);
+}
+
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+#[test]
+fn nothing_of_a_workspace_overlaps() {
+    for scratch_bytes in [0, 1, 16, 127, 128, 129, 1 << 20, (1 << 32) + 16] {
+        for staging_bytes in [0, 16, 4096, 4097, (1 << 31) - 16, 1 << 33] {
+            let layout = WorkspaceLayout::new(scratch_bytes, staging_bytes).unwrap();
+            let epochs =
+                (0..MAX_BLOCKS as u32).map(|block| epoch_offset_bytes(block)..epoch_offset_bytes(block) + WORD);
+            let mut areas: Vec<_> = std::iter::once(0..FLAGS_BYTES).chain(epochs).collect();
+            areas.extend([GAVE_UP_OFFSET_BYTES, WRONG_OFFSET_BYTES].map(|offset| offset..offset + WORD));
+            assert!(areas.iter().all(|area| area.end <= SIGNAL_BYTES && area.start.is_multiple_of(WORD)));
+            let scratch = layout.scratch_offset_bytes;
+            areas.push(scratch..scratch + scratch_bytes);
+            for bank in 0..BANKS {
+                let start = layout.staging_offset_bytes + bank * layout.staging_bank_bytes;
+                areas.push(start..start + staging_bytes);
+            }
+            for (index, area) in areas.iter().enumerate() {
+                assert!(area.end <= layout.total_bytes, "{area:?} of {}", layout.total_bytes);
+                for other in &areas[..index] {
+                    assert!(area.is_empty() || other.is_empty() || !overlap(area, other), "{area:?} and {other:?}");
+                }
+            }
+            assert!(areas[areas.len() - 3..].iter().all(|area| area.start.is_multiple_of(AREA_ALIGN_BYTES)));
+        }
+    }
+}
+
+#[test]
+fn a_workspace_that_passes_the_address_space_is_none() {
+    let most = usize::MAX;
+    for (scratch, staging) in [(most, 0), (0, most), (most - 127, 0), (0, most / 2), (most / 2, most / 4 + 1)] {
+        assert_eq!(WorkspaceLayout::new(scratch, staging), None, "{scratch} and {staging}");
+    }
+}
+
+#[test]
+fn a_wait_given_up_is_read_as_it_was_written() {
+    let mut seen = HashSet::new();
+    for phase in Phase::ALL {
+        for missing in 0..MAX_RANKS as u32 {
+            for block in 0..MAX_BLOCKS as u32 {
+                for epoch_low in [0, 1, 0xffff_ffff, (1 << 40) - 1] {
+                    let gave_up = GaveUp { phase, missing: Rank(missing), block, epoch_low };
+                    let word = gave_up.encode();
+                    assert!(word != 0 && seen.insert(word), "{gave_up:?}");
+                    assert_eq!(GaveUp::decode(word), Some(gave_up));
+                }
+            }
+        }
+    }
+    // Of a longer number the low bits are kept, and no other field is touched.
+    let gave_up = GaveUp { phase: Phase::End, missing: Rank(7), block: 255, epoch_low: u64::MAX };
+    assert_eq!(GaveUp::decode(gave_up.encode()), Some(GaveUp { epoch_low: (1 << 40) - 1, ..gave_up }));
+    for word in [0, 1, (1 << 40) - 1, 1 << 55, 4 << 56, u64::MAX] {
+        assert_eq!(GaveUp::decode(word), None, "{word:#x}");
+    }
+}
+
+#[test]
+fn a_protocol_is_read_as_it_was_written() {
+    let orders = [Order::Volatile, Order::ReleaseAcquire];
+    let mut reuses = vec![Reuse::Parity, Reuse::Nothing];
+    for sync_after in [false, true] {
+        reuses.extend(orders.map(|order| Reuse::EndBarrier { order, sync_after }));
+    }
+    let mut seen = HashSet::new();
+    for copy_in in [false, true] {
+        for scope in [Scope::MultiGpu, Scope::Block] {
+            for (order, middle) in orders.into_iter().flat_map(|order| orders.map(|middle| (order, middle))) {
+                for sync_before in [false, true] {
+                    for check in [Check::Reached, Check::Equal] {
+                        for &reuse in &reuses {
+                            let start = Start { scope, order, sync_before };
+                            let protocol = Protocol { copy_in, start, middle, reuse, check };
+                            assert_eq!(Protocol::decode(protocol.encode()), protocol);
+                            assert!(seen.insert(protocol.encode()), "{protocol:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(seen.len(), 2 * 2 * 4 * 2 * 2 * 6);
+    assert_eq!(Preset::ALL.iter().collect::<HashSet<_>>().len(), Preset::ALL.len());
+}
+
+#[test]
+fn a_flag_counts_for_its_call_and_the_one_before_across_the_wrap() {
+    for wanted in [1, 2, 1 << 31, 1 << 32, (1 << 32) + 1, 1 << 63, u64::MAX - 1, u64::MAX, 0] {
+        let at = |steps: u64| Epoch(wanted).0.wrapping_add(steps);
+        for ahead in [0, 1] {
+            assert!(Epoch(at(ahead)).reached(Epoch(wanted)), "{wanted} + {ahead}");
+        }
+        // However long ago it was written: half the number range, all of it but a little.
+        for behind in [1, 2, 1 << 32, 1 << 63, (1 << 63) + 1, u64::MAX - 1] {
+            assert!(!Epoch(at(0u64.wrapping_sub(behind))).reached(Epoch(wanted)), "{wanted} - {behind}");
+        }
+        assert_eq!(Epoch(wanted).next(), Epoch(wanted.wrapping_add(1)));
+        assert_ne!(Epoch(wanted).next().bank(), Epoch(wanted).bank(), "two calls in a row share a bank");
+    }
+}
+
+#[test]
+fn parts_cover_all_packs_once() {
+    for packs in (0..200).chain([1 << 20, (1 << 32) + 5, u64::MAX / 64]) {
+        for world in 1..=MAX_RANKS as u32 {
+            let mut end = 0;
+            for rank in 0..world {
+                let span = part(packs, world, Rank(rank));
+                assert_eq!(span.start, end, "{packs} packs, {world} ranks, rank {rank}");
+                assert!(span.end >= span.start && span.end - span.start <= part_packs(packs, world));
+                end = span.end;
+            }
+            assert_eq!(end, packs);
+        }
+    }
+}
+
+struct Visit;
+
+impl<M: Machine> Step<M> for Visit {
+    fn run<U: Unit>(&self, m: &M, unit: U) {
+        // The dtype only counts lanes, and every test here has those of its machine.
+        unit.store::<M, F32>(m, Region::Output, unit.load::<M, F32>(m, Region::Source, m.rank()));
+    }
+}
+
+/// Which block has which element of `span`; fails when one has none, or two.
+fn owners<T: Element>(elems: u64, span: Span, (blocks, threads): (u32, u32), aligned: bool) -> Vec<u32> {
+    let lanes = T::DTYPE.lanes() as u64;
+    let (first, end) = ((span.start * lanes).min(elems), (span.end * lanes).min(elems));
+    let mut owners = vec![None; (end - first) as usize];
+    for (block, thread) in (0..blocks).flat_map(|block| (0..threads).map(move |thread| (block, thread))) {
+        let mut m = Lone::new(1, elems, lanes, Epoch(0));
+        (m.block, m.blocks, m.thread, m.threads, m.aligned) = (block, blocks, thread, threads, aligned);
+        for_each::<_, T>(&m, span, &Visit);
+        for access in m.stores.borrow().iter() {
+            for elem in access.elem..access.elem + access.elems {
+                assert!((first..end).contains(&elem), "element {elem} of {first}..{end}");
+                let owner = &mut owners[(elem - first) as usize];
+                assert_eq!(*owner, None, "element {elem} of {elems} is visited twice");
+                *owner = Some(block);
+            }
+        }
+    }
+    owners.into_iter().map(|owner| owner.expect("every element is visited")).collect()
+}
+
+fn shares<T: Element>() {
+    let lanes = T::DTYPE.lanes() as u64;
+    for grid in [(1, 1), (2, 2), (4, 3), (3, 5), (7, 1), (1, 33), (5, 32)] {
+        for elems in (0..70).chain([127, 128, 129, 255, 300, 1000, 1023, 1024, 1025]) {
+            let all = Span { start: 0, end: packs::<T>(elems) };
+            assert_eq!(all.end, elems.div_ceil(lanes));
+            // Alignment changes how an element is accessed, never by which block.
+            assert_eq!(owners::<T>(elems, all, grid, true), owners::<T>(elems, all, grid, false), "{elems} {grid:?}");
+            for world in [2, 3, 8] {
+                for rank in 0..world {
+                    let span = part(all.end, world, Rank(rank));
+                    let aligned = owners::<T>(elems, span, grid, true);
+                    assert_eq!(aligned, owners::<T>(elems, span, grid, false), "{elems} {grid:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn shares_cover_all_elements_once_in_f32() {
+    shares::<F32>();
+}
+
+#[test]
+fn shares_cover_all_elements_once_in_16_bits() {
+    shares::<F16>();
+    shares::<Bf16>();
+    assert_eq!(Dtype::F16.lanes(), Dtype::Bf16.lanes());
+}

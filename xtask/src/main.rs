@@ -1,0 +1,63 @@
+//! `cargo xtask …`: parses and matches; one file a command. Depends on no crate of the workspace.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod audit;
+mod audit_ptx;
+mod build_ptx;
+mod bundle;
+mod debian;
+mod driver_symbols;
+mod shell;
+mod test;
+mod tidy;
+
+/// The workspace's own tools.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+enum Command {
+    /// Build host/ptx from kernels-gpu with rustc's NVPTX back end
+    BuildPtx {
+        /// Write nothing; fail if the committed files are not what the sources give
+        #[arg(long)]
+        check: bool,
+    },
+    /// Check the instructions of host/ptx and write host/ptx/AUDIT.md
+    AuditPtx {
+        /// Write nothing; fail if the committed table is not that of the files
+        #[arg(long)]
+        check: bool,
+    },
+    /// Write the driver's functions, opened at run time, from the source of cust_raw
+    DriverSymbols {
+        /// Write nothing; fail if the committed file is another
+        #[arg(long)]
+        check: bool,
+    },
+    /// All that CI runs
+    Test,
+    /// Check the house rules that no compiler checks
+    Tidy,
+    /// Pack program, test suite and benches into bundle/, for a GPU machine without Rust
+    Bundle,
+}
+
+fn main() -> ExitCode {
+    let done = match Command::parse() {
+        Command::BuildPtx { check } => build_ptx::run(check),
+        Command::AuditPtx { check } => audit_ptx::run(check),
+        Command::DriverSymbols { check } => driver_symbols::run(check),
+        Command::Test => test::run(),
+        Command::Tidy => tidy::run(),
+        Command::Bundle => bundle::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
