@@ -33,6 +33,12 @@ pub struct RawBuffers<'a> {
     pub place: Place<'a>,
 }
 
+impl RawBuffers<'_> {
+    /// No buffers: a place to write others to.
+    pub(crate) const NONE: Self =
+        RawBuffers { input: 0, output: 0, input_elems: 0, output_elems: 0, place: Place::Host };
+}
+
 /// One rank's buffers of a call with elements of type `T`.
 ///
 /// The element of rank `r` in a call's list are those of rank `r`.

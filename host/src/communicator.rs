@@ -64,7 +64,7 @@ impl Communicator {
     /// # Errors
     /// [`Error::WorldSize`], [`Error::NoSuchForm`], [`Error::CapacityTooLarge`], [`Error::DriverMissing`],
     /// [`Error::LaunchBlocking`], [`Error::NoSuchDevice`], [`Error::TooOld`], [`Error::NoPeerAccess`],
-    /// [`Error::NotResident`], [`Error::PtxRefused`], and [`Error::Driver`] when a driver call fails.
+    /// [`Error::NotResident`], [`Error::KernelTooLarge`], [`Error::PtxRefused`], and [`Error::Driver`] when a driver call fails.
     pub fn cuda_with(devices: &[u32], options: Options) -> Result<Communicator> {
         let (_, layout, limits) = prepare(devices.len(), &options)?;
         let ranks = CudaRanks::new(devices, layout, &options, limits)?;
@@ -120,9 +120,9 @@ impl Communicator {
         op: ReduceOp,
         call: &CallOptions,
     ) -> Result<Plan> {
-        let (raw, ranks) = raw_of(buffers);
+        let raw = self.raw_of(buffers)?;
         // SAFETY: `RankBuffers` borrow their memory, or their makers promised that it lives until the call is done.
-        unsafe { self.all_reduce_raw(T::DTYPE, raw.get(..ranks).unwrap_or_default(), op, call) }
+        unsafe { self.all_reduce_raw(T::DTYPE, &raw[..buffers.len()], op, call) }
     }
 
     /// [`Communicator::all_reduce_with`] for a dtype known at run time only.
@@ -211,8 +211,8 @@ impl Communicator {
         if !self.options.stamps {
             return Err(Error::NotDeclared { what: "stamps", option: "stamps" });
         }
-        let (raw, ranks) = raw_of(buffers);
-        let raw = raw.get(..ranks).unwrap_or_default();
+        let raw = self.raw_of(buffers)?;
+        let raw = &raw[..buffers.len()];
         self.check_place(raw)?;
         let request = Request::new(self.world(), T::DTYPE, raw)?;
         if request.elems == 0 {
@@ -226,24 +226,24 @@ impl Communicator {
         }
     }
 
+    /// The raw buffers of all ranks, without an allocation.
+    fn raw_of<'a, T: Element>(&self, buffers: &[RankBuffers<'a, T>]) -> Result<[RawBuffers<'a>; MAX_RANKS]> {
+        if buffers.len() != self.world() {
+            return Err(Error::RankCount { world: self.world(), got: buffers.len() });
+        }
+        let mut raw = [RawBuffers::NONE; MAX_RANKS];
+        for (raw, b) in raw.iter_mut().zip(buffers) {
+            *raw = b.raw();
+        }
+        Ok(raw)
+    }
+
     fn check_place(&self, buffers: &[RawBuffers<'_>]) -> Result<()> {
         match &self.backend {
             Backend::Cpu(ranks) => ranks.check_place(buffers),
             Backend::Cuda(ranks) => ranks.check_place(buffers),
         }
     }
-}
-
-/// The raw buffers of up to [`MAX_RANKS`] ranks without an allocation, and how many there are; one more where there are
-/// too many, so that the request refuses them.
-fn raw_of<'a, T: Element>(buffers: &[RankBuffers<'a, T>]) -> ([RawBuffers<'a>; MAX_RANKS + 1], usize) {
-    let nothing =
-        RawBuffers { input: 0, output: 0, input_elems: 0, output_elems: 0, place: crate::buffers::Place::Host };
-    let mut raw = [nothing; MAX_RANKS + 1];
-    for (raw, b) in raw.iter_mut().zip(buffers) {
-        *raw = b.raw();
-    }
-    (raw, buffers.len().min(MAX_RANKS + 1))
 }
 
 /// What every backend needs to know first; and a word about a protocol that is not known to be sound.

@@ -185,13 +185,23 @@ pub enum Error {
         /// Compute capability, minor.
         minor: u32,
     },
-    /// Fewer blocks can be resident than a rank needs.
-    #[error("GPU {ordinal} cannot hold a block of {threads} threads for each of {ranks} ranks at once")]
+    /// Fewer blocks can be resident together than there are ranks.
+    #[error(
+        "GPU {ordinal} has room for {free} more blocks that wait for each other, and {ranks} ranks on it: other communicators hold the rest"
+    )]
     NotResident {
         /// Its ordinal.
         ordinal: u32,
-        /// Ranks on it.
+        /// Ranks of the new communicator on it.
         ranks: u32,
+        /// Blocks that no communicator holds.
+        free: u32,
+    },
+    /// A kernel of which not even one block fits a multiprocessor.
+    #[error("GPU {ordinal} cannot run a kernel with blocks of {threads} threads")]
+    KernelTooLarge {
+        /// Its ordinal.
+        ordinal: u32,
         /// Threads of a block.
         threads: u32,
     },

@@ -33,7 +33,8 @@ pub struct Options {
     pub algorithms: Vec<Algorithm>,
     /// Bytes of the largest call that is staged or done in two shots. A registered one-shot needs no room.
     pub capacity_bytes: u64,
-    /// Most blocks that a launch may take; `None`: as many as the plan wants and can be resident.
+    /// Blocks that a rank's launch may take at most, and that are held for it on its GPU while the communicator lives;
+    /// `None`: half of what no other communicator of this process holds there.
     pub max_blocks: Option<u32>,
     /// Polls after which a wait for a peer is given up, see [`crate::Communicator::check`]; `None`: never.
     pub poll_limit: Option<u64>,

@@ -3,91 +3,22 @@
 //! The buffers of all calls of a batch lie in one memory a rank, with a guard zone before and after each. What every byte
 //! must be afterwards is known in advance: outputs as the oracle says, inputs as they were, guards untouched.
 
-use allfold::{Algorithm, CallOptions, Communicator, Dtype, InputMode, MAX_RANKS, ReduceOp};
-use anyhow::{Context, Result, bail, ensure};
+use allfold::{CallOptions, Communicator, Dtype, MAX_RANKS, ReduceOp};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use crate::data::Data;
+use crate::call::{Call, GUARD_BYTES, MOST_SHIFT};
 use crate::machine::{MEMORY_ALIGN_BYTES, Machine, Memory, raw_buffers};
 use crate::numbers::{decode, read, same, write};
 use crate::oracle;
 
-/// Bytes of the zone before and after each buffer.
-pub const GUARD_BYTES: usize = 256;
 /// What guard zones hold.
 pub const GUARD: u8 = 0xa5;
 /// What outputs hold before a call: finite in every dtype, so that a NaN that must be there is not mistaken for it.
 pub const POISON: u8 = 0xc3;
 /// What a spoilt input holds: a NaN in every dtype.
 pub const SPOILT: u8 = 0xff;
-/// Largest shift, in elements.
-const MOST_SHIFT: usize = 7;
-
-/// One call.
-#[derive(Clone, Copy, Debug)]
-pub struct Call {
-    /// Element type.
-    pub dtype: Dtype,
-    /// Elements a rank.
-    pub elems: usize,
-    /// The inputs.
-    pub data: Data,
-    /// What is asked of the library.
-    pub options: CallOptions,
-    /// Whether the output is the input.
-    pub in_place: bool,
-    /// 0: all buffers are aligned. Else inputs and outputs are off by up to 7 elements, in another way on each rank.
-    pub skew: usize,
-    /// Whether each rank overwrites its input right after the call, in stream order.
-    pub spoil: bool,
-    /// A rank that comes milliseconds late.
-    pub late: Option<usize>,
-}
-
-impl Call {
-    /// Out of place, aligned, with random data and the library's choice of algorithm and input mode.
-    pub fn new(dtype: Dtype, elems: usize) -> Call {
-        Call {
-            dtype,
-            elems,
-            data: Data::Random(elems as u64),
-            options: CallOptions::default(),
-            in_place: false,
-            skew: 0,
-            spoil: false,
-            late: None,
-        }
-    }
-
-    /// The same by a given algorithm and input mode.
-    pub fn by(self, (algorithm, input): (Algorithm, InputMode)) -> Call {
-        let options = CallOptions { algorithm: Some(algorithm), input: Some(input), ..self.options };
-        Call { options, ..self }
-    }
-
-    /// The same with a given grid.
-    pub fn on(self, blocks: u32, threads: u32) -> Call {
-        Call { options: CallOptions { blocks: Some(blocks), threads: Some(threads), ..self.options }, ..self }
-    }
-
-    fn shifts(&self, rank: usize) -> (usize, usize) {
-        if self.skew == 0 {
-            return (0, 0);
-        }
-        let shift = |by: usize| by % (MOST_SHIFT + 1);
-        let input = shift(self.skew + rank);
-        (input, if self.in_place { input } else { shift(3 * self.skew + 5 * rank + 2) })
-    }
-
-    fn bytes(&self) -> usize {
-        self.elems * self.dtype.bytes()
-    }
-
-    /// Bytes of a rank's memory that the call takes, at most.
-    pub fn footprint_bytes(&self) -> usize {
-        2 * (self.bytes() + GUARD_BYTES + 2 * MEMORY_ALIGN_BYTES)
-    }
-}
-
+/// Elements that one thread adds up.
+const CHUNK_ELEMS: usize = 1 << 17;
 /// Byte offsets of a call's buffers in a rank's memory.
 #[derive(Clone, Copy)]
 struct Place {
@@ -125,7 +56,7 @@ struct RankImage {
 /// # Errors
 /// The library refused or gave up, or something is not as it must be: the first difference, by rank and element.
 pub fn run(machine: &dyn Machine, comm: &mut Communicator, calls: &[Call]) -> Result<Vec<Vec<Vec<u8>>>> {
-    let mut ranks = (0..comm.world()).map(|rank| prepare(machine, calls, rank)).collect::<Result<Vec<_>>>()?;
+    let mut ranks = prepare(machine, calls, comm.world())?;
     for (index, call) in calls.iter().enumerate() {
         issue(machine, comm, &mut ranks, index, call)
             .with_context(|| format!("call {index} of {}: {call:?}", calls.len()))?;
@@ -157,7 +88,8 @@ pub fn run(machine: &dyn Machine, comm: &mut Communicator, calls: &[Call]) -> Re
     Ok(outputs)
 }
 
-fn prepare(machine: &dyn Machine, calls: &[Call], rank: usize) -> Result<RankImage> {
+/// What a rank's memory holds before the calls.
+fn image(calls: &[Call], rank: usize) -> (Vec<Place>, Vec<u8>) {
     let (places, bytes) = lay_out(calls, rank);
     let mut image = vec![GUARD; bytes];
     for (call, place) in calls.iter().zip(&places) {
@@ -167,9 +99,21 @@ fn prepare(machine: &dyn Machine, calls: &[Call], rank: usize) -> Result<RankIma
             write(call.dtype, input, elem, call.data.bits(call.dtype, rank, elem));
         }
     }
-    let mut memory = machine.memory(rank, bytes)?;
-    memory.upload(&image)?;
-    Ok(RankImage { places, memory, image })
+    (places, image)
+}
+
+fn prepare(machine: &dyn Machine, calls: &[Call], world: usize) -> Result<Vec<RankImage>> {
+    let images = std::thread::scope(|scope| {
+        let makers: Vec<_> = (0..world).map(|rank| scope.spawn(move || image(calls, rank))).collect();
+        makers.into_iter().map(|maker| maker.join()).collect::<Vec<_>>()
+    });
+    let upload = |(rank, made): (usize, std::thread::Result<_>)| {
+        let (places, image) = made.map_err(|_| anyhow!("an input could not be made"))?;
+        let mut memory = machine.memory(rank, Vec::len(&image))?;
+        memory.upload(&image)?;
+        Ok(RankImage { places, memory, image })
+    };
+    images.into_iter().enumerate().map(upload).collect()
 }
 
 fn issue(
@@ -219,16 +163,35 @@ fn issue(
 fn expected(ranks: &[RankImage], call: &Call, index: usize) -> Result<Vec<u8>> {
     let inputs: Vec<_> = ranks.iter().map(|rank| &rank.image[rank.places[index].input..]).collect();
     let mut sum = vec![0; call.bytes()];
-    let mut terms = [0; MAX_RANKS];
-    let terms = &mut terms[..ranks.len()];
-    for elem in 0..call.elems {
-        terms.iter_mut().zip(&inputs).for_each(|(term, input)| *term = read(call.dtype, input, elem));
-        let bits = oracle::sum(call.dtype, terms);
-        // What is found equal to these bits below is then near the f64 sum too.
-        ensure!(oracle::plausible(call.dtype, terms, bits), "the oracles disagree on {terms:x?}");
-        write(call.dtype, &mut sum, elem, bits);
-    }
+    let size = call.dtype.bytes();
+    std::thread::scope(|scope| {
+        let chunks = sum.chunks_mut(CHUNK_ELEMS * size).enumerate();
+        let mut adders = Vec::new();
+        for (number, chunk) in chunks {
+            let inputs: Vec<_> = inputs.iter().map(|input| &input[number * CHUNK_ELEMS * size..]).collect();
+            let mut add = move || add(call.dtype, &inputs, chunk);
+            if call.elems <= CHUNK_ELEMS {
+                return add();
+            }
+            adders.push(scope.spawn(add));
+        }
+        adders.into_iter().try_for_each(|adder| adder.join().map_err(|_| anyhow!("a sum could not be made"))?)
+    })?;
     Ok(sum)
+}
+
+/// The oracles' sum of `inputs`.
+fn add(dtype: Dtype, inputs: &[&[u8]], sum: &mut [u8]) -> Result<()> {
+    let mut terms = [0; MAX_RANKS];
+    let terms = &mut terms[..inputs.len()];
+    for elem in 0..sum.len() / dtype.bytes() {
+        terms.iter_mut().zip(inputs).for_each(|(term, input)| *term = read(dtype, input, elem));
+        let bits = oracle::sum(dtype, terms);
+        // What is found equal to these bits is then near the f64 sum too.
+        ensure!(oracle::plausible(dtype, terms, bits), "the oracles disagree on {terms:x?}");
+        write(dtype, sum, elem, bits);
+    }
+    Ok(())
 }
 
 fn compare(call: &Call, sum: &[u8], got: &[u8]) -> Result<()> {

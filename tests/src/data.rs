@@ -22,6 +22,7 @@ pub enum Data {
 }
 
 /// A well-mixed function of three numbers.
+#[inline]
 pub fn mix(seed: u64, rank: u64, elem: u64) -> u64 {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ rank.wrapping_mul(0xd1b5_4a32_d192_ed03);
     x = (x ^ elem).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -31,6 +32,7 @@ pub fn mix(seed: u64, rank: u64, elem: u64) -> u64 {
 
 impl Data {
     /// The element that `rank` gives, as bits.
+    #[inline]
     pub fn bits(self, dtype: Dtype, rank: usize, elem: usize) -> u32 {
         let (rank64, elem64) = (rank as u64, elem as u64);
         match self {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`machine`] | what a property may do with ranks, for CPU threads and for GPUs |
 //! | [`numbers`], [`data`], [`oracle`] | elements as bits, inputs, and what their sums have to be |
-//! | [`batch`] | calls back to back, and the check of every byte that they wrote |
+//! | [`call`], [`batch`] | a call as it is asked for; calls back to back, and the check of every byte that they wrote |
 //! | [`suite`] | what a property is, and how a list of them is run |
 //! | [`properties`] | the properties |
 //!
@@ -12,6 +12,7 @@
 //! machine without Rust.
 
 pub mod batch;
+pub mod call;
 pub mod data;
 pub mod machine;
 pub mod numbers;

@@ -4,6 +4,7 @@ use allfold::Dtype;
 use half::{bf16, f16};
 
 /// The element nearest to `value`, as bits.
+#[inline]
 pub fn encode(dtype: Dtype, value: f32) -> u32 {
     match dtype {
         Dtype::F32 => value.to_bits(),
@@ -13,6 +14,7 @@ pub fn encode(dtype: Dtype, value: f32) -> u32 {
 }
 
 /// The value of an element; the high bits of 16-bit types are not looked at.
+#[inline]
 pub fn decode(dtype: Dtype, bits: u32) -> f32 {
     match dtype {
         Dtype::F32 => f32::from_bits(bits),
@@ -22,6 +24,7 @@ pub fn decode(dtype: Dtype, bits: u32) -> f32 {
 }
 
 /// Whether two elements are the same: bit for bit, or both not a number.
+#[inline]
 pub fn same(dtype: Dtype, a: u32, b: u32) -> bool {
     a == b || decode(dtype, a).is_nan() && decode(dtype, b).is_nan()
 }
@@ -30,6 +33,7 @@ pub fn same(dtype: Dtype, a: u32, b: u32) -> bool {
 ///
 /// # Panics
 /// When the buffer is shorter.
+#[inline]
 pub fn read(dtype: Dtype, bytes: &[u8], elem: usize) -> u32 {
     let at = elem * dtype.bytes();
     match dtype {
@@ -42,6 +46,7 @@ pub fn read(dtype: Dtype, bytes: &[u8], elem: usize) -> u32 {
 ///
 /// # Panics
 /// When the buffer is shorter.
+#[inline]
 pub fn write(dtype: Dtype, bytes: &mut [u8], elem: usize, bits: u32) {
     let at = elem * dtype.bytes();
     match dtype {

@@ -9,6 +9,7 @@ use crate::numbers::{decode, encode, format, power_of_2};
 ///
 /// # Panics
 /// When there is no rank.
+#[inline]
 pub fn sum(dtype: Dtype, terms: &[u32]) -> u32 {
     let mut sum = decode(dtype, terms[0]);
     for &term in &terms[1..] {
@@ -19,6 +20,7 @@ pub fn sum(dtype: Dtype, terms: &[u32]) -> u32 {
 
 /// Whether `got` can be the f32 sum of `terms` at all, in whatever order: an error bound around the f64 sum. True where
 /// the bound says nothing, that is where a term or the sum is not finite or near the largest number.
+#[inline]
 pub fn plausible(dtype: Dtype, terms: &[u32], got: u32) -> bool {
     let values = terms.iter().map(|&term| f64::from(decode(dtype, term)));
     let (exact, size) = values.fold((0.0, 0.0), |(sum, size), value| (sum + value, size + value.abs()));

@@ -6,7 +6,8 @@ use std::time::Instant;
 use allfold::{Algorithm, Communicator, InputMode, Options, Preset, Soundness};
 use anyhow::{Context, Result, ensure};
 
-use crate::batch::{self, Call};
+use crate::batch;
+use crate::call::Call;
 use crate::machine::Machine;
 
 /// Bytes of a rank's memory that one batch takes at most, unless one call needs more.

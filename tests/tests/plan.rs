@@ -1,6 +1,6 @@
 //! Requests and plans: pure functions of facts that are equal on all ranks.
 
-use allfold::tuning::{ROWS, Row};
+use allfold::tuning::{CPU_ROWS, ROWS, Row};
 use allfold::{
     Algorithm, CallOptions, Dtype, Error, InputMode, Limits, MAX_BLOCKS, Options, Plan, Preset, Request, Soundness,
 };
@@ -22,12 +22,19 @@ fn all_inputs() -> Options {
 }
 
 fn choose(world: u32, request: &Request, call: &CallOptions) -> Plan {
-    Plan::choose(request, call, &all_inputs(), &limits(world), ROWS).unwrap()
+    choose_by(ROWS, world, request, call)
 }
+
+fn choose_by(rows: &[Row], world: u32, request: &Request, call: &CallOptions) -> Plan {
+    Plan::choose(request, call, &all_inputs(), &limits(world), rows).unwrap()
+}
+
+/// The tables.
+const TABLES: [&[Row]; 2] = [ROWS, CPU_ROWS];
 
 /// Numbers of bytes at which a choice may change, and their neighbours by one element.
 fn edges() -> Vec<u64> {
-    let limits = ROWS.iter().map(|row| row.up_to_bytes).filter(|&bytes| bytes < 1 << 40);
+    let limits = TABLES.into_iter().flatten().map(|row| row.up_to_bytes).filter(|&bytes| bytes < 1 << 40);
     let powers = (4..36).map(|power| 1 << power);
     let mut all: Vec<u64> = limits.chain(powers).flat_map(|bytes| [bytes - 4, bytes, bytes + 4]).collect();
     all.sort();
@@ -36,32 +43,27 @@ fn edges() -> Vec<u64> {
 
 #[test]
 fn every_row_is_chosen_by_some_call() {
-    let mut left: Vec<&Row> = ROWS.iter().collect();
-    for world in 2..=8 {
-        for bytes in edges() {
-            let plan = choose(world, &request(Dtype::F32, bytes, false), &CallOptions::default());
-            // A row speaks through what it asks for, and through its limits.
-            let packs = (bytes / 16).div_ceil(if plan.algorithm == Algorithm::TwoShot { world.into() } else { 1 });
-            left.retain(|row| {
-                let grid = packs.div_ceil(row.threads.into()).clamp(1, row.blocks.min(LIMITS.max_blocks).into());
-                let speaks = world <= row.up_to_ranks && bytes <= row.up_to_bytes;
-                let first = ROWS.iter().find(|r| world <= r.up_to_ranks && bytes <= r.up_to_bytes) == Some(row);
-                if speaks && first {
-                    let whole_packs = bytes % 16 == 0;
-                    assert_eq!(plan.algorithm, row.algorithm, "{row:?}");
-                    // A whole number of warps, as many as there are packs for, at most the row's.
-                    let warps = plan.threads.is_multiple_of(32) && plan.threads <= row.threads;
-                    assert!(
-                        warps && (plan.threads == row.threads || u64::from(plan.threads) >= packs),
-                        "{plan:?} by {row:?}"
-                    );
-                    assert!(!whole_packs || u64::from(plan.blocks) == grid, "{plan:?} by {row:?}");
+    for rows in TABLES {
+        let mut left: Vec<&Row> = rows.iter().collect();
+        for world in 2..=8 {
+            for bytes in edges() {
+                let plan = choose_by(rows, world, &request(Dtype::F32, bytes, false), &CallOptions::default());
+                let row = rows.iter().find(|row| world <= row.up_to_ranks && bytes <= row.up_to_bytes).unwrap();
+                assert_eq!(plan.algorithm, row.algorithm, "{bytes} bytes by {row:?}");
+                // No block without work, and where there is enough for all, the whole of the row's grid.
+                let part = if plan.algorithm == Algorithm::TwoShot { u64::from(world) } else { 1 };
+                let packs = bytes.div_ceil(16).div_ceil(part);
+                let most_blocks = row.blocks.min(LIMITS.max_blocks);
+                assert!(plan.threads <= row.threads && plan.blocks <= most_blocks, "{plan:?} by {row:?}");
+                assert!(u64::from(plan.blocks - 1) * u64::from(plan.threads) < packs, "{plan:?} for {packs} packs");
+                if packs >= u64::from(most_blocks) * u64::from(row.threads) {
+                    assert_eq!((plan.blocks, plan.threads), (most_blocks, row.threads), "{bytes} bytes by {row:?}");
                 }
-                !(speaks && first)
-            });
+                left.retain(|other| *other != row);
+            }
         }
+        assert!(left.is_empty(), "never chosen: {left:?}");
     }
-    assert!(left.is_empty(), "never chosen: {left:?}");
 }
 
 #[test]
@@ -72,8 +74,10 @@ fn every_world_size_and_every_length_has_a_row() {
                 let elems = bytes / dtype.bytes() as u64;
                 let request = Request { dtype, elems, bytes, in_place: false, aligned: true };
                 let limits = Limits { staging_bytes: u64::MAX, scratch_bytes: u64::MAX, ..limits(world) };
-                let plan = Plan::choose(&request, &CallOptions::default(), &all_inputs(), &limits, ROWS).unwrap();
-                assert!((1..=limits.max_blocks).contains(&plan.blocks) && plan.threads >= 1, "{plan:?}");
+                for rows in TABLES {
+                    let plan = Plan::choose(&request, &CallOptions::default(), &all_inputs(), &limits, rows).unwrap();
+                    assert!((1..=limits.max_blocks).contains(&plan.blocks) && plan.threads >= 1, "{plan:?}");
+                }
             }
         }
     }
@@ -84,9 +88,11 @@ fn equal_byte_counts_are_done_alike_whatever_the_dtype() {
     for world in 1..=8 {
         for bytes in edges() {
             for in_place in [false, true] {
-                let plan = |dtype| choose(world, &request(dtype, bytes, in_place), &CallOptions::default());
-                assert_eq!(plan(Dtype::F32), plan(Dtype::F16), "{world} ranks, {bytes} bytes");
-                assert_eq!(plan(Dtype::F32), plan(Dtype::Bf16), "{world} ranks, {bytes} bytes");
+                for rows in TABLES {
+                    let by = |dtype| choose_by(rows, world, &request(dtype, bytes, in_place), &CallOptions::default());
+                    assert_eq!(by(Dtype::F32), by(Dtype::F16), "{world} ranks, {bytes} bytes");
+                    assert_eq!(by(Dtype::F32), by(Dtype::Bf16), "{world} ranks, {bytes} bytes");
+                }
             }
         }
     }

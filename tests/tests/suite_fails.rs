@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use allfold::{Algorithm, Communicator, Dtype, InputMode, Options, Preset};
-use allfold_tests::batch::{Call, GUARD_BYTES};
+use allfold_tests::call::{Call, GUARD_BYTES};
 use allfold_tests::data::Data;
 use allfold_tests::machine::{CpuMachine, Machine, Memory};
 use allfold_tests::suite::{Bench, Outcome, Property};

@@ -8,6 +8,7 @@
 //! | `peer.rs` | which GPU can reach which |
 //! | `ptx.rs` | the embedded PTX: which file for which GPU, and the entry points that are wanted of it |
 //! | `kernels.rs` | the kernels of a communicator, loaded on one GPU |
+//! | `residency.rs` | how many blocks each communicator may hold of a GPU |
 //! | `ranks.rs` | workspaces and streams of all ranks; a plan made into launches |
 
 pub mod device;
@@ -18,6 +19,7 @@ pub mod peer;
 pub mod ptx;
 mod ranks;
 pub(crate) mod raw;
+mod residency;
 mod stream;
 
 pub use device::Device;

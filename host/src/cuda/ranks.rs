@@ -14,6 +14,7 @@ use super::device::Device;
 use super::kernels::{self, Kernels};
 use super::peer::{self, PeerError};
 use super::raw::{Context, DeviceMemory, Function};
+use super::residency::Hold;
 use super::stream::RawStream;
 use crate::arguments::Workspaces;
 use crate::buffers::{Place, RawBuffers};
@@ -31,6 +32,18 @@ pub(crate) struct CudaRanks {
     workspaces: Workspaces,
     limits: Limits,
     options: Options,
+    _holds: Vec<Hold>,
+}
+
+impl Drop for CudaRanks {
+    /// Waits for all work on the GPUs: a peer's kernel may still use any rank's workspace.
+    fn drop(&mut self) {
+        for rank in &self.ranks {
+            if let Err(error) = rank.context.finish() {
+                tracing::warn!(%error, "a communicator is dropped while its GPU has failed");
+            }
+        }
+    }
 }
 
 struct Rank {
@@ -54,21 +67,17 @@ impl CudaRanks {
         let contexts = devices.iter().map(|device| Ok(device.context()?)).collect::<Result<Vec<_>>>()?;
         reach_peers(ordinals, &contexts)?;
 
-        let (mut ranks, mut addresses) = (Vec::<Rank>::new(), [0; MAX_RANKS]);
-        let (mut max_blocks, mut max_threads) = (MAX_BLOCKS as u32, u32::MAX);
+        let (holds, max_blocks) = hold_blocks(&devices, options)?;
+        let (mut ranks, mut addresses, mut max_threads) = (Vec::<Rank>::new(), [0; MAX_RANKS], u32::MAX);
         for ((device, context), address) in devices.iter().zip(contexts).zip(&mut addresses) {
             let kernels = match ranks.iter().find(|rank| rank.device == device.ordinal) {
                 Some(rank) => Arc::clone(&rank.kernels),
                 None => Arc::new(Kernels::load(&context, device, options, limits.world)?),
             };
-            let sharing = ordinals.iter().filter(|&&ordinal| ordinal == device.ordinal).count() as u32;
-            // Counted for the largest block, so that every smaller one has room as well.
             let threads = kernels.max_threads();
-            let resident = kernels.blocks_per_multiprocessor(threads)?.saturating_mul(device.multiprocessors);
-            if resident < sharing {
-                return Err(Error::NotResident { ordinal: device.ordinal, ranks: sharing, threads });
+            if kernels.blocks_per_multiprocessor(threads)? == 0 {
+                return Err(Error::KernelTooLarge { ordinal: device.ordinal, threads });
             }
-            max_blocks = max_blocks.min(resident / sharing);
             max_threads = max_threads.min(threads);
 
             let workspace = DeviceMemory::alloc(&context, layout.total_bytes)?;
@@ -86,6 +95,7 @@ impl CudaRanks {
             limits: Limits { max_blocks, max_threads, ..limits },
             ranks,
             options: options.clone(),
+            _holds: holds,
         })
     }
 
@@ -172,6 +182,22 @@ impl CudaRanks {
         };
         self.ranks.iter().map(word).collect()
     }
+}
+
+/// Blocks of each GPU, and how many of them each rank may use: the same on all.
+fn hold_blocks(devices: &[Device], options: &Options) -> Result<(Vec<Hold>, u32)> {
+    let (mut holds, mut max_blocks) = (Vec::new(), MAX_BLOCKS as u32);
+    for (index, device) in devices.iter().enumerate() {
+        let same = |other: &&Device| other.ordinal == device.ordinal;
+        if devices[..index].iter().any(|other| same(&other)) {
+            continue;
+        }
+        let sharing = devices.iter().filter(same).count() as u32;
+        let hold = Hold::take(device.ordinal, device.multiprocessors, sharing, options.max_blocks)?;
+        max_blocks = max_blocks.min(hold.blocks() / sharing);
+        holds.push(hold);
+    }
+    Ok((holds, max_blocks))
 }
 
 /// Peer access between all GPUs of the communicator, for allocations of every kind.

@@ -6,7 +6,7 @@ use super::epoch::{self, Epoch};
 use super::machine::Machine;
 use super::spec::{Protocol, Reuse, Scope};
 
-/// The start barrier and a block-wide sync, then the epoch words move on; false: a peer was given up, leave.
+/// The start barrier and a block-wide sync; false: a peer was given up, leave.
 #[inline(always)]
 pub fn start<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) -> bool {
     let barrier = Barrier {
@@ -20,22 +20,20 @@ pub fn start<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch
         m.sync_block();
     }
     barrier.arrive::<M, W>(m);
-    if !m.sync_block_all(barrier.wait::<M, W>(m)) {
-        return false;
-    }
-    epoch::advance(m, epoch);
-    true
+    m.sync_block_all(barrier.wait::<M, W>(m))
 }
 
-/// What the protocol does after the last read of a peer's data.
+/// What the protocol does after the last read of a peer's data; and the epoch words move on.
 #[inline(always)]
 pub fn end<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) {
     match protocol.reuse {
-        Reuse::Parity | Reuse::Nothing => {}
+        Reuse::Parity | Reuse::Nothing => epoch::advance(m, epoch),
         Reuse::EndBarrier { order, sync_after } => {
             let barrier = Barrier { phase: Phase::End, scope: Scope::Block, order, check: protocol.check, epoch };
             m.sync_block();
             barrier.arrive::<M, W>(m);
+            // While the flags are under way, and not before: a release would wait for these stores.
+            epoch::advance(m, epoch);
             // A wait that was given up has been reported, and there is nothing left to do or to leave out.
             barrier.wait::<M, W>(m);
             if sync_after {

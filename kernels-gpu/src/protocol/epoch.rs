@@ -42,8 +42,7 @@ pub fn current<M: Machine>(m: &M) -> Epoch {
 /// an old epoch and pass a barrier in which no peer is present.
 ///
 /// Each block writes words that no other block of this launch reads or writes; every thread of the block must have read
-/// the block's word, and the block have synchronised, before. It is done as soon as that is so, and not at the end of
-/// the kernel, which would have to wait for these stores.
+/// the block's word, and the block have synchronised, before.
 pub fn advance<M: Machine>(m: &M, epoch: Epoch) {
     let mut word = m.block() + m.thread() * m.blocks();
     while word < MAX_BLOCKS as u32 {

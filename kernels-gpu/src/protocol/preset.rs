@@ -112,10 +112,13 @@ pub enum Soundness {
     NotKnown(&'static str),
 }
 
-const KERNEL_END_PUBLISHES: &str = "KernelEndPublishes: the end of a kernel makes its writes visible to peers and its \
-                                    reads done, without a release; the start barrier's flags are volatile";
-const LOADS_DONE_BEFORE_BARRIER: &str = "KernelEndPublishes, and LoadsDoneBeforeBarrier: loads whose values were used are \
-                                         done before a later volatile store of a flag is seen";
+const VOLATILE_START: &str = "KernelEndPublishes (the end of a kernel makes its writes visible to peers and its reads done, \
+                              without a release) and PollOrdersLoads (loads after a volatile poll and a block sync are not \
+                              served from before it)";
+const VOLATILE_END: &str = "LoadsDoneBeforeBarrier (loads that came before a block sync are done when a volatile flag stored \
+                            after it is seen)";
+const VOLATILE_START_AND_END: &str = "KernelEndPublishes, PollOrdersLoads (its start barrier is volatile) and \
+                                      LoadsDoneBeforeBarrier (its end barrier is volatile)";
 
 impl Protocol {
     /// What is known of this protocol with `algorithm` and `input`.
@@ -162,10 +165,11 @@ impl Protocol {
                 );
             }
         };
-        match self.start.order {
-            _ if end_is_volatile => Soundness::RestsOn(LOADS_DONE_BEFORE_BARRIER),
-            Order::Volatile => Soundness::RestsOn(KERNEL_END_PUBLISHES),
-            Order::ReleaseAcquire => Soundness::Sound,
+        match (self.start.order, end_is_volatile) {
+            (Order::ReleaseAcquire, false) => Soundness::Sound,
+            (Order::ReleaseAcquire, true) => Soundness::RestsOn(VOLATILE_END),
+            (Order::Volatile, false) => Soundness::RestsOn(VOLATILE_START),
+            (Order::Volatile, true) => Soundness::RestsOn(VOLATILE_START_AND_END),
         }
     }
 }

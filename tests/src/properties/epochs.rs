@@ -3,7 +3,7 @@
 use allfold::{Dtype, Options, Preset};
 use anyhow::{Context, Result};
 
-use crate::batch::Call;
+use crate::call::Call;
 use crate::data::Data;
 use crate::suite::{Bench, Outcome, in_place, sound_forms};
 

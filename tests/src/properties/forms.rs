@@ -3,7 +3,7 @@
 use allfold::{Dtype, Preset};
 use anyhow::Result;
 
-use crate::batch::Call;
+use crate::call::Call;
 use crate::data::Data;
 use crate::suite::{Bench, Outcome, in_place, sound_forms};
 

@@ -3,7 +3,7 @@
 use allfold::{Algorithm, Dtype, Preset};
 use anyhow::Result;
 
-use crate::batch::Call;
+use crate::call::Call;
 use crate::data::Data;
 use crate::machine::buffers;
 use crate::suite::{Bench, Outcome, in_place, sound_forms};
@@ -36,7 +36,7 @@ fn in_place_allowed(call: &Call) -> bool {
 
 pub(super) fn lengths_by_powers(bench: &Bench) -> Result<Outcome> {
     // Up to here every form at every length; beyond, the forms take turns.
-    let every_form_to = if bench.quick { 11 } else { 16 };
+    let every_form_to = if bench.quick { 11 } else { 14 };
     let last = match (bench.on_cpu(), bench.quick) {
         (true, true) => 16,
         (true, false) | (false, true) => 18,

@@ -7,7 +7,7 @@ use allfold::{CallOptions, Dtype, Options, Preset, ReduceOp};
 use anyhow::{Context, Result, ensure};
 use cust::memory::mem_get_info;
 
-use crate::batch::Call;
+use crate::call::Call;
 use crate::data::{Data, mix};
 use crate::machine::buffers;
 use crate::numbers::{decode, read};

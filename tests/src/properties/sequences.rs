@@ -3,7 +3,8 @@
 use allfold::{Dtype, Error, Options, Preset};
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::batch::{self, Call};
+use crate::batch;
+use crate::call::Call;
 use crate::data::{Data, mix};
 use crate::suite::{Bench, Outcome, in_place, sound_forms};
 

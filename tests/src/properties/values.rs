@@ -3,7 +3,7 @@
 use allfold::{Algorithm, Dtype, Preset};
 use anyhow::{Result, ensure};
 
-use crate::batch::Call;
+use crate::call::Call;
 use crate::data::{Data, EDGES};
 use crate::numbers::{decode, encode, read};
 use crate::suite::{Bench, Outcome, sound_forms};
@@ -48,7 +48,7 @@ pub(super) fn rank_order(bench: &Bench) -> Result<Outcome> {
 
 pub(super) fn same_bits(bench: &Bench) -> Result<Outcome> {
     // The same data at two shapes: what both have must be the same.
-    let (small, large) = if bench.quick { (1664 * 3, 2048 * 3) } else { (1664 * 64, 2048 * 64) };
+    let (small, large) = if bench.quick { (1664 * 3, 2048 * 3) } else { (1664 * 16, 2048 * 16) };
     for world in bench.worlds() {
         let options = allfold::Options { cpu_shape: (2, 1), ..bench.options(Preset::Allfold, large * 4) };
         let mut comm = bench.communicator(world, options)?;

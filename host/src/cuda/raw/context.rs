@@ -135,6 +135,17 @@ impl Context {
         unsafe { driver_call!(cuMemPoolSetAccess(pool, &access, 1)) }
     }
 
+    /// Waits until everything that was put into any stream of this context is done.
+    ///
+    /// # Errors
+    ///
+    /// `cuCtxSynchronize` failed: it reports what failed on the device.
+    pub fn finish(&self) -> Result<(), DriverError> {
+        let _current = self.enter()?;
+        // SAFETY: it takes nothing and writes nothing.
+        unsafe { driver_call!(cuCtxSynchronize()) }
+    }
+
     /// Runs `work` on a stream of this context that waits for no other stream, and waits until it is done.
     pub(super) fn on_host_stream(
         &self,
