@@ -1,0 +1,127 @@
+//! What is asked of the kernels: a protocol with an algorithm, an input mode and a usage. Uses `allfold-kernels`.
+
+use std::fmt::{self, Display, Formatter};
+
+use allfold_kernels::protocol::abi::{Algorithm, InputMode, Phase, Rank};
+use allfold_kernels::protocol::machine::Region;
+use allfold_kernels::protocol::spec::Protocol;
+
+use crate::event::Loc;
+
+/// Ranks of every program.
+pub const RANKS: u32 = 2;
+/// Elements of a pack, in f32.
+const LANES: u64 = 4;
+
+/// What the caller does with its input between calls. Staged, it is its rank's own matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Usage {
+    /// One buffer, written again at once after its call.
+    Rewritten,
+    /// Two buffers in turn.
+    InTurn,
+    /// One buffer, and the sum lands on it.
+    InPlace,
+}
+
+impl Usage {
+    /// All usages.
+    pub const ALL: [Usage; 3] = [Usage::Rewritten, Usage::InTurn, Usage::InPlace];
+}
+
+/// The grid of every call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Blocks.
+    pub blocks: u8,
+    /// Threads of a block.
+    pub threads: u8,
+    /// Calls in a row.
+    pub calls: u8,
+}
+
+/// The grids that are looked at: two blocks of a thread over three calls, a block of two threads over two, both over one.
+pub const SHAPES: [Shape; 3] = [
+    Shape { blocks: 2, threads: 1, calls: 3 },
+    Shape { blocks: 1, threads: 2, calls: 2 },
+    Shape { blocks: 2, threads: 2, calls: 1 },
+];
+
+/// What of the kernels is weakened, in all calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Weakened {
+    /// Nothing.
+    Nothing,
+    /// Release stores are volatile.
+    Release,
+    /// Acquire polls are volatile.
+    Acquire,
+    /// Release and acquire have device scope.
+    Scope,
+    /// The block sync of this number, from 0, is left out.
+    Sync(u32),
+    /// Nobody waits in the barrier of this phase.
+    Poll(Phase),
+}
+
+/// A cell of the matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// How peers see the input.
+    pub input: InputMode,
+    /// What the caller does in between.
+    pub usage: Usage,
+    /// The protocol.
+    pub protocol: Protocol,
+}
+
+impl Cell {
+    /// Packs of each call: one for each block or thread in each part.
+    pub fn packs(&self) -> u64 {
+        match self.algorithm {
+            Algorithm::OneShot => 2,
+            Algorithm::TwoShot => 2 * u64::from(RANKS),
+        }
+    }
+
+    /// Elements of each call.
+    pub fn elems(&self) -> u64 {
+        self.packs() * LANES
+    }
+
+    /// The caller's buffer for call `call`, of those that peers read.
+    pub fn buffer(&self, owner: Rank, pack: u64, call: u32) -> Loc {
+        let buffer = match self.usage {
+            Usage::InTurn => call % 2,
+            Usage::Rewritten | Usage::InPlace => 0,
+        };
+        Loc::from(format!("buffer {buffer} of rank {}, pack {pack}", owner.0))
+    }
+
+    /// Where a pack lies, if more than its own rank's later work can tell.
+    pub fn shared(&self, region: Region, owner: Rank, pack: u64, call: u32) -> Option<Loc> {
+        let staged = self.input.staged();
+        match region {
+            Region::Source => None,
+            Region::Input(_) if !staged => Some(self.buffer(owner, pack, call)),
+            Region::Input(bank) => {
+                let bank = if self.protocol.alternates() { bank.0 } else { 0 };
+                Some(Loc::from(format!("staging bank {bank} of rank {}, pack {pack}", owner.0)))
+            }
+            Region::Scratch => Some(Loc::from(format!("scratch of rank {}, pack {pack}", owner.0))),
+            Region::Output => (self.usage == Usage::InPlace && !staged).then(|| self.buffer(owner, pack, call)),
+        }
+    }
+}
+
+impl Display for Usage {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Usage::Rewritten => "rewritten",
+            Usage::InTurn => "two in turn",
+            Usage::InPlace => "in place",
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! The kernels of `allfold-kernels` themselves, traced to litmus programs. Uses `tracer`, `cell`, `verdict`.
+//!
+//! Two ranks run a few calls in a row; before each, the caller writes the input, in stream order. Each load of data that
+//! others write is one question: may it return anything but its own call's data? A weak load orders nothing, so the
+//! questions are apart: for each, the program is cut down to the flags, the block syncs, the writes of that one location
+//! and that one load.
+
+mod cell;
+pub mod matrix;
+mod tracer;
+
+pub use cell::{Cell, RANKS, SHAPES, Shape, Usage, Weakened};
+use tracer::{Expected, Tracer};
+
+use allfold_kernels::protocol::abi::{Algorithm, InputMode, Rank};
+use allfold_kernels::protocol::element::F32;
+use allfold_kernels::protocol::one_shot::one_shot;
+use allfold_kernels::protocol::stage::stage;
+use allfold_kernels::protocol::two_shot::two_shot;
+
+use crate::assumption::Assumption;
+use crate::enumerate::Model;
+use crate::event::{Op, Order, Place};
+use crate::program::{Program, Thread};
+use crate::verdict::{Outcome, Term, Verdict, ask_model};
+
+/// What the model says of a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// No load returns anything but its call's data, and none races.
+    Sound,
+    /// So it is under any of these smallest sets of assumptions.
+    RestsOn(Vec<Vec<Assumption>>),
+    /// Some load goes wrong whatever is assumed: the steps.
+    Unsound(Vec<String>),
+}
+
+/// Judges `cell`.
+pub fn judge(cell: &Cell) -> Judgement {
+    if wrong(cell, Weakened::Nothing, &[]).is_none() {
+        return Judgement::Sound;
+    }
+    if let Some(steps) = wrong(cell, Weakened::Nothing, &Assumption::ALL) {
+        return Judgement::Unsound(steps);
+    }
+    let mut sets: Vec<Vec<Assumption>> = Vec::new();
+    for size in 1..=Assumption::ALL.len() {
+        for set in subsets(size) {
+            let smaller = sets.iter().any(|known| known.iter().all(|assumption| set.contains(assumption)));
+            if !smaller && wrong(cell, Weakened::Nothing, &set).is_none() {
+                sets.push(set);
+            }
+        }
+    }
+    Judgement::RestsOn(sets)
+}
+
+/// The steps to a load that returns another call's data, if the model allows any; with no assumption, also to a race.
+pub fn wrong(cell: &Cell, weakened: Weakened, assumptions: &[Assumption]) -> Option<Vec<String>> {
+    SHAPES.iter().find_map(|&shape| {
+        let (program, loads) = trace(cell, weakened, shape);
+        loads.iter().find_map(|load| {
+            let outcome = Outcome(vec![Term::IsNot(load.reg.clone(), load.stamp)]);
+            let model = Model { only_coherent: true, ..Model::default() };
+            let answer = ask_model(&cut_down(&program, load), assumptions, &outcome, model);
+            let racy = assumptions.is_empty() && answer.racy;
+            (answer.verdict != Verdict::Forbidden || racy).then_some(answer.witness)
+        })
+    })
+}
+
+fn subsets(size: usize) -> impl Iterator<Item = Vec<Assumption>> {
+    let all = Assumption::ALL;
+    (0..1_u32 << all.len()).filter(move |bits| bits.count_ones() as usize == size).map(move |bits| {
+        all.into_iter().enumerate().filter(|(n, _)| bits >> n & 1 == 1).map(|(_, assumption)| assumption).collect()
+    })
+}
+
+/// The program of all calls, and its loads of data that others write.
+pub fn trace(cell: &Cell, weakened: Weakened, shape: Shape) -> (Program, Vec<Expected>) {
+    let (mut threads, mut expected) = (Vec::new(), Vec::new());
+    for rank in 0..RANKS as u8 {
+        for call in 1..=shape.calls {
+            // In the stream: the caller's write, perhaps the copy, the kernel.
+            let grid = 3 * call;
+            threads.push(caller(cell, rank, grid, call.into()));
+            let mut run = |grid, shape: Shape, block, thread, kernel: fn(&Tracer<'_>, &Cell)| {
+                let place = Place { gpu: rank, grid, block, thread };
+                let tracer = Tracer::new(cell, weakened, shape, place, call.into());
+                kernel(&tracer, cell);
+                let (thread, loads) = tracer.finish();
+                threads.push(thread);
+                expected.extend(loads);
+            };
+            if cell.input == InputMode::Memcpy {
+                let one = Shape { blocks: 1, threads: 1, ..shape };
+                run(grid + 1, one, 0, 0, |m, _| stage::<_, F32>(m));
+            }
+            for block in 0..shape.blocks {
+                for thread in 0..shape.threads {
+                    run(grid + 2, shape, block, thread, |m, cell| match cell.algorithm {
+                        Algorithm::OneShot => one_shot::<_, F32, { RANKS as usize }>(m, cell.protocol),
+                        Algorithm::TwoShot => two_shot::<_, F32, { RANKS as usize }>(m, cell.protocol),
+                    });
+                }
+            }
+        }
+        // After the last call the input changes once more.
+        let last = shape.calls + 1;
+        threads.push(caller(cell, rank, 3 * last, last.into()));
+    }
+    (Program::new(threads), expected)
+}
+
+fn caller(cell: &Cell, rank: u8, grid: u8, call: u32) -> Thread {
+    let thread = Thread::in_kernel(rank, grid, 0, 0);
+    if cell.input.staged() {
+        return thread;
+    }
+    let write = |thread: Thread, pack| thread.st(Order::Weak, cell.buffer(Rank(rank.into()), pack, call), call);
+    (0..cell.packs()).fold(thread, write)
+}
+
+/// Flags, block syncs, what is written to the place that `load` loads from, and `load`.
+fn cut_down(program: &Program, load: &Expected) -> Program {
+    let keep = |op: &Op| match op {
+        Op::Store { loc, order, .. } => *order != Order::Weak || *loc == load.loc,
+        Op::Load { into, until, .. } => until.is_some() || *into == load.reg,
+        Op::Add { .. } | Op::Fence(..) | Op::BarSync | Op::GridWait => true,
+    };
+    let mut program = program.clone();
+    for thread in &mut program.threads {
+        thread.ops.retain(keep);
+    }
+    program.threads.retain(|thread| !thread.ops.is_empty());
+    program
+}

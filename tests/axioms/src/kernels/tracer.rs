@@ -1,0 +1,202 @@
+//! The machine that writes down what a thread of the kernels does. Uses `allfold-kernels`, `program`.
+//!
+//! Each poll ends at once and with its own call's flag, so a thread's code is straight. Values are stamps, not sums: all
+//! that a call stores bears its number.
+
+use std::cell::{Cell, RefCell};
+
+use allfold_kernels::protocol::abi::{FlagRow, GaveUp, Rank};
+use allfold_kernels::protocol::element::Element;
+use allfold_kernels::protocol::epoch::Epoch;
+use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+
+use super::cell::{Cell as Protocol, RANKS, Shape, Weakened};
+use crate::event::{Loc, Op, Order, Place, Reg, Scope, Until, Value};
+use crate::program::Thread;
+
+/// A load of data, and the stamp that it must return.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    /// What gets the value.
+    pub reg: Reg,
+    /// Where it is loaded from.
+    pub loc: Loc,
+    /// The value that it must be.
+    pub stamp: u32,
+}
+
+/// What is written over the input of a call where its output goes to the same place.
+pub const SUM: u32 = 100;
+
+/// One thread of one call.
+pub struct Tracer<'a> {
+    cell: &'a Protocol,
+    weakened: Weakened,
+    shape: Shape,
+    place: Place,
+    call: u32,
+    syncs: Cell<u32>,
+    ops: RefCell<Vec<Op>>,
+    expected: RefCell<Vec<Expected>>,
+}
+
+impl<'a> Tracer<'a> {
+    /// The thread at `place` in call `call`, from 1, of a grid of `shape`.
+    pub fn new(cell: &'a Protocol, weakened: Weakened, shape: Shape, place: Place, call: u32) -> Tracer<'a> {
+        let (syncs, ops, expected) = Default::default();
+        Tracer { cell, weakened, shape, place, call, syncs, ops, expected }
+    }
+
+    /// What it did.
+    pub fn finish(self) -> (Thread, Vec<Expected>) {
+        (Thread { place: self.place, ops: self.ops.into_inner() }, self.expected.into_inner())
+    }
+
+    fn push(&self, op: Op) {
+        self.ops.borrow_mut().push(op);
+    }
+
+    fn announce(&self, order: Order, listener: Rank, row: FlagRow, epoch: Epoch) {
+        let loc = flag(self.rank(), listener, row);
+        self.push(Op::Store { order, loc, value: Value::Const(epoch.0 as u32) });
+    }
+
+    fn poll(&self, order: Order, emitter: Rank, row: FlagRow) -> Epoch {
+        // A later flag publishes all that this one does; to wait for just this one is the weaker case, whatever the test.
+        let until = Until::Is(self.call);
+        let into = Reg::from(format!("poll {} of {}", self.ops.borrow().len(), self.place));
+        self.push(Op::Load { order, loc: flag(emitter, self.rank(), row), into, until: Some(until) });
+        Epoch(self.call.into())
+    }
+
+    fn load(&self, loc: Loc, stamp: u32) {
+        let reg = Reg::from(format!("load {} of {}", self.ops.borrow().len(), self.place));
+        self.push(Op::Load { order: Order::Weak, loc: loc.clone(), into: reg.clone(), until: None });
+        self.expected.borrow_mut().push(Expected { reg, loc, stamp });
+    }
+
+    fn store(&self, loc: Loc, stamp: u32) {
+        self.push(Op::Store { order: Order::Weak, loc, value: Value::Const(stamp) });
+    }
+
+    fn release(&self) -> Order {
+        match self.weakened {
+            Weakened::Release => Order::Volatile,
+            Weakened::Scope => Order::Release(Scope::Gpu),
+            Weakened::Nothing | Weakened::Acquire | Weakened::Sync(_) | Weakened::Poll(_) => Order::Release(Scope::Sys),
+        }
+    }
+
+    fn acquire(&self) -> Order {
+        match self.weakened {
+            Weakened::Acquire => Order::Volatile,
+            Weakened::Scope => Order::Acquire(Scope::Gpu),
+            Weakened::Nothing | Weakened::Release | Weakened::Sync(_) | Weakened::Poll(_) => Order::Acquire(Scope::Sys),
+        }
+    }
+}
+
+fn flag(emitter: Rank, listener: Rank, row: FlagRow) -> Loc {
+    let FlagRow { phase, bank, block } = row;
+    Loc::from(format!("flag {}, bank {}, block {block}, {}>{}", phase.name(), bank.0, emitter.0, listener.0))
+}
+
+impl Machine for Tracer<'_> {
+    fn rank(&self) -> Rank {
+        Rank(self.place.gpu.into())
+    }
+    fn world(&self) -> u32 {
+        RANKS
+    }
+    fn block(&self) -> u32 {
+        self.place.block.into()
+    }
+    fn blocks(&self) -> u32 {
+        self.shape.blocks.into()
+    }
+    fn thread(&self) -> u32 {
+        self.place.thread.into()
+    }
+    fn threads(&self) -> u32 {
+        self.shape.threads.into()
+    }
+    fn elems(&self) -> u64 {
+        self.cell.elems()
+    }
+    fn aligned(&self) -> bool {
+        true
+    }
+
+    fn sync_block(&self) {
+        let sync = self.syncs.replace(self.syncs.get() + 1);
+        if self.shape.threads > 1 && self.weakened != Weakened::Sync(sync) {
+            self.push(Op::BarSync);
+        }
+    }
+    fn sync_block_all(&self, ok: bool) -> bool {
+        self.sync_block();
+        ok
+    }
+    fn spin(&self, _: u64) -> bool {
+        unreachable!("each poll ends at once")
+    }
+    fn report(&self, _: GaveUp) {
+        unreachable!("each poll ends at once")
+    }
+
+    fn st_flag_volatile(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
+        self.announce(Order::Volatile, listener, row, epoch);
+    }
+    fn ld_flag_volatile(&self, emitter: Rank, row: FlagRow) -> Epoch {
+        if self.weakened == Weakened::Poll(row.phase) {
+            return Epoch(self.call.into());
+        }
+        self.poll(Order::Volatile, emitter, row)
+    }
+    fn st_flag_release(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
+        self.announce(self.release(), listener, row, epoch);
+    }
+    fn ld_flag_acquire(&self, emitter: Rank, row: FlagRow) -> Epoch {
+        if self.weakened == Weakened::Poll(row.phase) {
+            return Epoch(self.call.into());
+        }
+        self.poll(self.acquire(), emitter, row)
+    }
+
+    fn ld_epoch(&self, block: u32) -> Epoch {
+        self.load(self.epoch_word(block), self.call - 1);
+        Epoch(u64::from(self.call) - 1)
+    }
+    fn st_epoch(&self, block: u32, epoch: Epoch) {
+        if block < self.blocks() {
+            self.store(self.epoch_word(block), epoch.0 as u32);
+        }
+    }
+
+    fn ld_pack(&self, region: Region, owner: Rank, pack: u64) -> Pack {
+        if let Some(loc) = self.cell.shared(region, owner, pack, self.call) {
+            self.load(loc, self.call);
+        }
+        Pack([0; 4])
+    }
+    fn st_pack(&self, region: Region, pack: u64, _: Pack) {
+        if let Some(loc) = self.cell.shared(region, self.rank(), pack, self.call) {
+            self.store(loc, if region == Region::Output { SUM + self.call } else { self.call });
+        }
+    }
+    fn ld_elem<T: Element>(&self, _: Region, _: Rank, _: u64) -> Pack {
+        unreachable!("all buffers are aligned and full")
+    }
+    fn st_elem<T: Element>(&self, _: Region, _: u64, _: Pack) {
+        unreachable!("all buffers are aligned and full")
+    }
+    fn add_wrong(&self, _: u64) {
+        unreachable!("no verify kernel runs here")
+    }
+}
+
+impl Tracer<'_> {
+    fn epoch_word(&self, block: u32) -> Loc {
+        Loc::from(format!("epoch word {block} of rank {}", self.place.gpu))
+    }
+}
