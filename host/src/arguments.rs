@@ -3,6 +3,7 @@
 use allfold_kernels::protocol::abi::{InputMode, KernelArgs, MAX_RANKS, WorkspaceLayout};
 
 use crate::buffers::RawBuffers;
+use crate::options::{Delays, Options};
 use crate::plan::Plan;
 use crate::request::Request;
 
@@ -17,9 +18,16 @@ pub(crate) struct Workspaces {
     pub(crate) world: u32,
     /// Polls after which a wait is given up; 0: never.
     pub(crate) poll_limit: u64,
+    /// Delays to plant.
+    delays: Option<Delays>,
 }
 
 impl Workspaces {
+    pub(crate) fn new(addresses: [u64; MAX_RANKS], layout: WorkspaceLayout, world: u32, options: &Options) -> Self {
+        let poll_limit = options.poll_limit.unwrap_or(0);
+        Workspaces { addresses, layout, world, poll_limit, delays: options.delays }
+    }
+
     /// Each rank's arguments for an all-reduce.
     pub(crate) fn all_reduce(
         &self,
@@ -68,6 +76,8 @@ impl Workspaces {
                 rank,
                 world: self.world,
                 aligned: request.aligned.into(),
+                delay_ns: self.delays.map_or(0, |delays| delays.nanoseconds),
+                delay_one_in: self.delays.map_or(0, |delays| delays.one_in),
                 ..KernelArgs::default()
             });
         }

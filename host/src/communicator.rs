@@ -1,8 +1,7 @@
 //! A communicator: `all_reduce` is request, plan, launch, and nothing else.
 
-use allfold_kernels::protocol::abi::{Dtype, GaveUp, MAX_RANKS, PACK_BYTES, WorkspaceLayout};
-use allfold_kernels::protocol::preset::Soundness;
-use allfold_kernels::protocol::share::part_packs;
+use allfold_kernels::protocol::abi::{Dtype, MAX_RANKS};
+use allfold_kernels::protocol::status::{FirstWrong, GaveUp};
 
 use crate::buffers::{RankBuffers, RawBuffers};
 use crate::cpu::CpuRanks;
@@ -10,8 +9,9 @@ use crate::cuda::CudaRanks;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::options::{CallOptions, Options, ReduceOp};
-use crate::plan::{self, Limits, Plan};
+use crate::plan::{Limits, Plan};
 use crate::request::Request;
+use crate::setup::prepare;
 use crate::tuning::{self, Row};
 
 /// All ranks of an all-reduce, in this process: threads on the CPU, or kernels on its GPUs.
@@ -207,6 +207,19 @@ impl Communicator {
         }
     }
 
+    /// The first element that [`Communicator::check_stamps`] has found wrong on each rank. Synchronises like
+    /// [`Communicator::check`].
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn first_wrong(&self) -> Result<Vec<Option<FirstWrong>>> {
+        let words = match &self.backend {
+            Backend::Cpu(ranks) => ranks.first_wrong(),
+            Backend::Cuda(ranks) => ranks.first_wrong(),
+        }?;
+        Ok(words.into_iter().map(FirstWrong::decode).collect())
+    }
+
     fn stamps<T: Element>(&mut self, check: bool, buffers: &[RankBuffers<'_, T>]) -> Result<()> {
         if !self.options.stamps {
             return Err(Error::NotDeclared { what: "stamps", option: "stamps" });
@@ -244,45 +257,4 @@ impl Communicator {
             Backend::Cuda(ranks) => ranks.check_place(buffers),
         }
     }
-}
-
-/// What every backend needs to know first; and a word about a protocol that is not known to be sound.
-fn prepare(world: usize, options: &Options) -> Result<(u32, WorkspaceLayout, Limits)> {
-    if !(1..=MAX_RANKS).contains(&world) {
-        return Err(Error::WorldSize { world });
-    }
-    let ranks = world as u32;
-    for &input in &options.inputs {
-        for &algorithm in &options.algorithms {
-            if options.protocol.protocol(algorithm, input).is_none() {
-                return Err(Error::NoSuchForm { preset: options.protocol, input });
-            }
-        }
-    }
-    for (algorithm, input, protocol) in plan::forms(options) {
-        let name = options.protocol.name();
-        match protocol.soundness(algorithm, input) {
-            Soundness::Sound => {}
-            Soundness::RestsOn(what) => tracing::info!(protocol = name, ?algorithm, ?input, "rests on {what}"),
-            Soundness::NotKnown(why) => {
-                tracing::warn!(protocol = name, ?algorithm, ?input, "not known to be sound: {why}")
-            }
-        }
-    }
-    let too_large = Error::CapacityTooLarge { capacity_bytes: options.capacity_bytes };
-    let Ok(capacity_bytes) = usize::try_from(options.capacity_bytes) else { return Err(too_large) };
-    let Some(capacity_bytes) = capacity_bytes.checked_next_multiple_of(PACK_BYTES) else { return Err(too_large) };
-    let staging_bytes = if options.inputs.iter().any(|input| input.staged()) { capacity_bytes } else { 0 };
-    let two_shot = options.algorithms.contains(&allfold_kernels::protocol::abi::Algorithm::TwoShot);
-    let packs = capacity_bytes / PACK_BYTES;
-    let scratch_bytes = if two_shot { part_packs(packs as u64, ranks) as usize * PACK_BYTES } else { 0 };
-    let Some(layout) = WorkspaceLayout::new(scratch_bytes, staging_bytes) else { return Err(too_large) };
-    let limits = Limits {
-        world: ranks,
-        max_blocks: 0,
-        max_threads: 0,
-        staging_bytes: staging_bytes as u64,
-        scratch_bytes: scratch_bytes as u64,
-    };
-    Ok((ranks, layout, limits))
 }

@@ -46,11 +46,14 @@ mod error;
 mod options;
 mod plan;
 mod request;
+mod setup;
 pub mod tuning;
 
-pub use allfold_kernels::protocol::abi::{Algorithm, Dtype, GaveUp, InputMode, MAX_BLOCKS, MAX_RANKS, Phase, Rank};
+pub use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, MAX_BLOCKS, MAX_RANKS, Phase, Rank};
+pub use allfold_kernels::protocol::epoch::Epoch;
 pub use allfold_kernels::protocol::preset::{Preset, Soundness};
-pub use allfold_kernels::protocol::spec::Protocol;
+pub use allfold_kernels::protocol::spec::{Check, Order, Protocol, Reuse, Scope, Start};
+pub use allfold_kernels::protocol::status::{FirstWrong, GaveUp};
 /// The number that a stamped input has for an element, and the sum over all ranks; see [`Communicator::fill_stamps`].
 pub use allfold_kernels::protocol::verify::{stamp, stamp_sum};
 
@@ -58,6 +61,6 @@ pub use buffers::{Place, RankBuffers, RawBuffers};
 pub use communicator::Communicator;
 pub use element::Element;
 pub use error::{Error, PtxRefused, Result};
-pub use options::{CallOptions, Options, ReduceOp};
+pub use options::{CallOptions, Delays, Options, ReduceOp};
 pub use plan::{Limits, Plan};
 pub use request::Request;

@@ -2,6 +2,7 @@
 
 use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
 use allfold_kernels::protocol::preset::Preset;
+use allfold_kernels::protocol::spec::Protocol;
 
 /// The reduction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -25,6 +26,11 @@ impl ReduceOp {
 pub struct Options {
     /// The protocol of all calls.
     pub protocol: Preset,
+    /// A protocol in place of the named one, for experiments. Its `copy_in` is set by each call's input mode. Nothing is
+    /// known of it but what [`Protocol::soundness`] says.
+    pub custom: Option<Protocol>,
+    /// Delays to plant in the kernels, which are then slow ones, of bf16 alone: for stress runs.
+    pub delays: Option<Delays>,
     /// Element types of the calls to come.
     pub dtypes: Vec<Dtype>,
     /// Input modes of the calls to come; the first is what a call gets that asks for none.
@@ -36,7 +42,7 @@ pub struct Options {
     /// Blocks that a rank's launch may take at most, and that are held for it on its GPU while the communicator lives;
     /// `None`: half of what no other communicator of this process holds there.
     pub max_blocks: Option<u32>,
-    /// Polls after which a wait for a peer is given up, see [`crate::Communicator::check`]; `None`: never.
+    /// Polls after which a wait for a peer is given up, see [`crate::Communicator::check`]; `None` or 0: never.
     pub poll_limit: Option<u64>,
     /// Whether [`crate::Communicator::fill_stamps`] and its like will be called.
     pub stamps: bool,
@@ -51,6 +57,8 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             protocol: Preset::default(),
+            custom: None,
+            delays: None,
             dtypes: Dtype::ALL.to_vec(),
             inputs: vec![InputMode::Registered],
             algorithms: Algorithm::ALL.to_vec(),
@@ -62,6 +70,25 @@ impl Default for Options {
             cpu_shape: (1, 1),
         }
     }
+}
+
+impl Options {
+    /// The protocol that calls of this algorithm and input mode follow; `None` where the named one has no such form.
+    pub fn form(&self, algorithm: Algorithm, input: InputMode) -> Option<Protocol> {
+        match self.custom {
+            Some(protocol) => Some(Protocol { copy_in: input == InputMode::Copied, ..protocol }),
+            None => self.protocol.protocol(algorithm, input),
+        }
+    }
+}
+
+/// Planted delays of a stress run: before flags, late ranks; at block syncs, late blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delays {
+    /// Nanoseconds of a late block; a late rank is four times as late.
+    pub nanoseconds: u32,
+    /// One in so many places of a call is delayed.
+    pub one_in: u32,
 }
 
 /// What one call asks for beyond its buffers. The same on all ranks.

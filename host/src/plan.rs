@@ -98,10 +98,8 @@ impl Plan {
         let alone = limits.world == 1;
         let (algorithm, input) =
             if alone { (Algorithm::OneShot, InputMode::Registered) } else { (row.algorithm, input) };
-        let preset = if alone { Preset::Allfold } else { options.protocol };
-        let Some(protocol) = preset.protocol(algorithm, input) else {
-            return Err(Error::NoSuchForm { preset, input });
-        };
+        let form = if alone { Preset::Allfold.protocol(algorithm, input) } else { options.form(algorithm, input) };
+        let Some(protocol) = form else { return Err(Error::NoSuchForm { preset: options.protocol, input }) };
 
         let packs = request.elems.div_ceil(request.dtype.lanes() as u64);
         let part = part_packs(packs, limits.world);
@@ -144,8 +142,7 @@ impl Plan {
 
 /// Every form that a communicator with `options` may be asked for: algorithm, input mode and protocol.
 pub fn forms(options: &Options) -> impl Iterator<Item = (Algorithm, InputMode, Protocol)> + '_ {
-    let preset: Preset = options.protocol;
     options.algorithms.iter().flat_map(move |&algorithm| {
-        options.inputs.iter().filter_map(move |&input| Some((algorithm, input, preset.protocol(algorithm, input)?)))
+        options.inputs.iter().filter_map(move |&input| Some((algorithm, input, options.form(algorithm, input)?)))
     })
 }

@@ -4,15 +4,16 @@
 //! behaviour.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use allfold_kernels::protocol::abi::{
-    Bank, Dtype, FlagRow, GAVE_UP_OFFSET_BYTES, GaveUp, KernelArgs, PACK_BYTES, Rank, WRONG_OFFSET_BYTES,
-    epoch_offset_bytes, flag_offset_bytes,
+    Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, KernelArgs, PACK_BYTES, Rank,
+    WRONG_OFFSET_BYTES, epoch_offset_bytes, flag_offset_bytes,
 };
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+use allfold_kernels::protocol::status::GaveUp;
 
 use super::block::Block;
 
@@ -210,7 +211,21 @@ impl Machine for Cpu<'_> {
     }
 
     #[inline]
-    fn add_wrong(&self, count: u64) {
+    fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch) {
         self.word(self.args.workspace, WRONG_OFFSET_BYTES).fetch_add(count, Ordering::Relaxed);
+        let [first, call] = [0, 8].map(|offset| self.word(self.args.workspace, FIRST_WRONG_OFFSET_BYTES + offset));
+        if call.load(Ordering::Relaxed) == 0 {
+            first.store(elem << 32 | u64::from(bits), Ordering::Relaxed);
+            call.store(epoch.0.wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn ticks(&self) -> u32 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos())
+    }
+    #[inline]
+    fn pause(&self, nanoseconds: u32) {
+        std::thread::sleep(Duration::from_nanos(nanoseconds.into()));
     }
 }

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use allfold_kernels::protocol::abi::{
-    AREA_ALIGN_BYTES, Dtype, EPOCH_WORDS, GAVE_UP_OFFSET_BYTES, InputMode, KernelArgs, MAX_BLOCKS, MAX_RANKS,
-    WRONG_OFFSET_BYTES, WorkspaceLayout,
+    AREA_ALIGN_BYTES, Dtype, EPOCH_WORDS, FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, InputMode, KernelArgs,
+    MAX_BLOCKS, MAX_RANKS, WRONG_OFFSET_BYTES, WorkspaceLayout,
 };
 
 use super::kernels::Kernel;
@@ -80,7 +80,7 @@ impl CpuRanks {
         Ok(CpuRanks {
             workers: Workers::start(world, blocks, threads)?,
             areas,
-            workspaces: Workspaces { addresses, layout, world, poll_limit: options.poll_limit.unwrap_or(0) },
+            workspaces: Workspaces::new(addresses, layout, world, options),
             limits: Limits { max_blocks: blocks, max_threads: threads, ..limits },
         })
     }
@@ -149,5 +149,11 @@ impl CpuRanks {
     /// Wrong elements that each rank has counted.
     pub(crate) fn wrong(&self) -> Result<Vec<u64>> {
         Ok(self.areas.iter().map(|area| area.word(WRONG_OFFSET_BYTES).load(Ordering::Relaxed)).collect())
+    }
+
+    /// The two words of each rank about its first wrong element.
+    pub(crate) fn first_wrong(&self) -> Result<Vec<[u64; 2]>> {
+        let word = |area: &Area, offset| area.word(FIRST_WRONG_OFFSET_BYTES + offset).load(Ordering::Relaxed);
+        Ok(self.areas.iter().map(|area| [word(area, 0), word(area, 8)]).collect())
     }
 }

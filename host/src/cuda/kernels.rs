@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
-use allfold_kernels::protocol::entry_point::EntryPoint;
+use allfold_kernels::protocol::entry_point::{EntryPoint, Form};
 use allfold_kernels::protocol::preset::Preset;
 
 use super::device::Device;
@@ -101,6 +101,11 @@ pub(super) fn all_reduce(
     options: &Options,
     world: u32,
 ) -> EntryPoint {
-    let preset = if world == 1 { Preset::Allfold } else { options.protocol };
-    EntryPoint::AllReduce { dtype, algorithm, input, preset, world }
+    let form = match (options.delays, options.protocol, options.custom) {
+        _ if world == 1 => Form::Own(input),
+        (Some(_), ..) => Form::Delayed,
+        (None, Preset::Allfold, None) => Form::Own(input),
+        (None, ..) => Form::Any,
+    };
+    EntryPoint::AllReduce { dtype, algorithm, form, world }
 }

@@ -31,7 +31,7 @@ macro_rules! target {
     ($name:literal, $compute_capability:expr) => {
         target!(
             $name, $compute_capability,
-            "f32" "f32_presets" "f32_verify" "f16" "f16_presets" "f16_verify" "bf16" "bf16_presets" "bf16_verify"
+            "f32" "f32_presets" "f32_verify" "f16" "f16_presets" "f16_verify" "bf16" "bf16_presets" "bf16_verify" "bf16_stress"
         )
     };
 }
@@ -89,7 +89,7 @@ fn entry<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
-    use allfold_kernels::protocol::preset::Preset;
+    use allfold_kernels::protocol::entry_point::Form;
 
     use super::*;
 
@@ -97,14 +97,13 @@ mod tests {
         let mut all = Vec::new();
         for dtype in Dtype::ALL {
             all.extend([EntryPoint::Stage(dtype), EntryPoint::FillStamps(dtype), EntryPoint::CheckStamps(dtype)]);
-            for preset in [Preset::Allfold, Preset::Vllm] {
-                for algorithm in Algorithm::ALL {
-                    for input in InputMode::ALL {
-                        let alone =
-                            (preset, algorithm, input) == (Preset::Allfold, Algorithm::OneShot, InputMode::Registered);
-                        for world in if alone { 1..=8 } else { 2..=8 } {
-                            all.push(EntryPoint::AllReduce { dtype, algorithm, input, preset, world });
-                        }
+            for algorithm in Algorithm::ALL {
+                let own = InputMode::ALL.map(Form::Own);
+                let delayed = (dtype == Dtype::Bf16).then_some(Form::Delayed);
+                for form in own.into_iter().chain([Form::Any]).chain(delayed) {
+                    let alone = (form, algorithm) == (Form::Own(InputMode::Registered), Algorithm::OneShot);
+                    for world in if alone { 1..=8 } else { 2..=8 } {
+                        all.push(EntryPoint::AllReduce { dtype, algorithm, form, world });
                     }
                 }
             }

@@ -5,8 +5,8 @@ use std::ptr::from_mut;
 use std::sync::Arc;
 
 use allfold_kernels::protocol::abi::{
-    EPOCH_WORDS, GAVE_UP_OFFSET_BYTES, InputMode, KernelArgs, MAX_BLOCKS, MAX_RANKS, WRONG_OFFSET_BYTES,
-    WorkspaceLayout,
+    EPOCH_WORDS, FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, InputMode, KernelArgs, MAX_BLOCKS, MAX_RANKS,
+    WRONG_OFFSET_BYTES, WorkspaceLayout,
 };
 use allfold_kernels::protocol::entry_point::EntryPoint;
 
@@ -86,12 +86,7 @@ impl CudaRanks {
             ranks.push(Rank { device: device.ordinal, context, kernels, workspace });
         }
         Ok(CudaRanks {
-            workspaces: Workspaces {
-                addresses,
-                layout,
-                world: limits.world,
-                poll_limit: options.poll_limit.unwrap_or(0),
-            },
+            workspaces: Workspaces::new(addresses, layout, limits.world, options),
             limits: Limits { max_blocks, max_threads, ..limits },
             ranks,
             options: options.clone(),
@@ -171,6 +166,12 @@ impl CudaRanks {
     /// Wrong elements that each rank has counted.
     pub(crate) fn wrong(&self) -> Result<Vec<u64>> {
         self.words(WRONG_OFFSET_BYTES)
+    }
+
+    /// The two words of each rank about its first wrong element.
+    pub(crate) fn first_wrong(&self) -> Result<Vec<[u64; 2]>> {
+        let (first, call) = (self.words(FIRST_WRONG_OFFSET_BYTES)?, self.words(FIRST_WRONG_OFFSET_BYTES + 8)?);
+        Ok(first.into_iter().zip(call).map(|(first, call)| [first, call]).collect())
     }
 
     fn words(&self, offset_bytes: usize) -> Result<Vec<u64>> {

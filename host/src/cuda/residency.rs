@@ -21,14 +21,14 @@ pub(super) struct Hold {
 
 impl Hold {
     /// Blocks for `ranks` ranks on GPU `ordinal`: `wanted` for each of them if so many are left, else what is left; where
-    /// nothing is wanted, half of what is left, so that the next communicator finds room as well.
+    /// nothing is wanted, half of what is left, so that the next communicator finds room as well, or a block a rank.
     pub(super) fn take(ordinal: u32, multiprocessors: u32, ranks: u32, wanted: Option<u32>) -> Result<Hold> {
         let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
         let held = held.entry(ordinal).or_default();
         let free = multiprocessors.saturating_sub(*held);
         let share = match wanted {
             Some(blocks) => blocks.saturating_mul(ranks).min(free),
-            None => free.div_ceil(2),
+            None => free.div_ceil(2).max(ranks).min(free),
         };
         let blocks = share / ranks * ranks;
         if blocks == 0 {
@@ -71,7 +71,10 @@ mod tests {
         assert!(matches!(full, Error::NotResident { ordinal: 1000, ranks: 3, free: 0 }), "{full}");
         drop(second);
         assert_eq!(take(8, Some(2)).expect("32 are free").blocks(), 16);
-        drop((first, third));
+        // One is left of a half, which two ranks cannot share; of the whole they can.
+        let rest = take(1, Some(29)).expect("32 are free");
+        assert_eq!(take(2, None).expect("3 are free").blocks(), 2);
+        drop((first, third, rest));
         assert_eq!(take(1, Some(1000)).expect("all is free again").blocks(), 132);
     }
 }

@@ -178,8 +178,11 @@ pub const fn epoch_offset_bytes(block: u32) -> usize {
 pub const GAVE_UP_OFFSET_BYTES: usize = EPOCH_WORDS * size_of::<u64>();
 /// Bytes from the start of a workspace to the count of wrong elements that `verify` kernels keep.
 pub const WRONG_OFFSET_BYTES: usize = GAVE_UP_OFFSET_BYTES + size_of::<u64>();
+/// Bytes from the start of a workspace to two words about the first wrong element: its index in the high half with its
+/// bits in the low half, then the call's epoch plus one, 0 while there is none.
+pub const FIRST_WRONG_OFFSET_BYTES: usize = WRONG_OFFSET_BYTES + size_of::<u64>();
 /// Bytes of the part of a workspace that must be set before any rank may start: epochs, then status words of zero.
-pub const SIGNAL_BYTES: usize = (WRONG_OFFSET_BYTES + size_of::<u64>()).next_multiple_of(AREA_ALIGN_BYTES);
+pub const SIGNAL_BYTES: usize = (FIRST_WRONG_OFFSET_BYTES + 2 * size_of::<u64>()).next_multiple_of(AREA_ALIGN_BYTES);
 
 /// Where the areas of a workspace lie, for a communicator that takes calls of up to `capacity_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,49 +251,10 @@ pub struct KernelArgs {
     pub protocol: u32,
     /// 1 when every buffer of the caller that this rank touches is aligned to [`PACK_BYTES`], else 0.
     pub aligned: u32,
+    /// Nanoseconds of a planted delay; read by the kernels of stress runs only.
+    pub delay_ns: u32,
+    /// One in so many places of a call is delayed.
+    pub delay_one_in: u32,
 }
 
-const _: () =
-    assert!(size_of::<KernelArgs>() == 2 * 8 * MAX_RANKS + 7 * 8 + 4 * 4 + 8 && size_of::<KernelArgs>() <= 4096);
-const _: () = assert!(MAX_BLOCKS <= 1 << 12 && MAX_RANKS <= 1 << 4);
-
-/// Which wait a rank gave up, as one word, so that it is written at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GaveUp {
-    /// The barrier that was waited in.
-    pub phase: Phase,
-    /// The rank that did not come.
-    pub missing: Rank,
-    /// The block that waited.
-    pub block: u32,
-    /// The low 40 bits of the call's epoch.
-    pub epoch_low: u64,
-}
-
-impl GaveUp {
-    const EPOCH_BITS: u32 = 40;
-
-    /// The word for it; never 0.
-    pub const fn encode(self) -> u64 {
-        let phase = self.phase as u64 + 1;
-        let place = ((phase << 4 | self.missing.0 as u64) << 12) | self.block as u64;
-        place << Self::EPOCH_BITS | self.epoch_low & ((1 << Self::EPOCH_BITS) - 1)
-    }
-
-    /// What a word says; `None` for 0 and for a word that [`GaveUp::encode`] cannot have made.
-    pub const fn decode(word: u64) -> Option<GaveUp> {
-        let phase = match word >> (Self::EPOCH_BITS + 16) {
-            1 => Phase::Start,
-            2 => Phase::Middle,
-            3 => Phase::End,
-            _ => return None,
-        };
-        let place = word >> Self::EPOCH_BITS;
-        Some(GaveUp {
-            phase,
-            missing: Rank((place >> 12 & 0xf) as u32),
-            block: (place & 0xfff) as u32,
-            epoch_low: word & ((1 << Self::EPOCH_BITS) - 1),
-        })
-    }
-}
+const _: () = assert!(size_of::<KernelArgs>() == 2 * 8 * MAX_RANKS + 7 * 8 + 6 * 4 && size_of::<KernelArgs>() <= 4096);

@@ -13,10 +13,11 @@
 //! Each (phase, bank, block, emitting rank) has a flag word of its own: one writer, one reader. All threads of a block
 //! call a barrier together. The answer is whether every wait came to its end; on `false` the block must leave at once.
 
-use super::abi::{FlagRow, GaveUp, Phase, Rank};
+use super::abi::{FlagRow, Phase, Rank};
 use super::epoch::Epoch;
 use super::machine::Machine;
 use super::spec::{Check, Order, Scope};
+use super::status::GaveUp;
 
 /// A barrier of one call.
 #[derive(Clone, Copy)]

@@ -6,7 +6,6 @@
 use core::fmt::{self, Display, Formatter};
 
 use super::abi::{Algorithm, Dtype, InputMode};
-use super::preset::Preset;
 
 /// One kernel in the PTX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,10 +16,8 @@ pub enum EntryPoint {
         dtype: Dtype,
         /// The algorithm.
         algorithm: Algorithm,
-        /// How peers see the input.
-        input: InputMode,
-        /// Ours has kernels of its own, all others share one that decodes the protocol.
-        preset: Preset,
+        /// How its protocol gets into it.
+        form: Form,
         /// Ranks.
         world: u32,
     },
@@ -32,12 +29,24 @@ pub enum EntryPoint {
     CheckStamps(Dtype),
 }
 
+/// How a kernel comes by its protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Our own protocol, for this input mode, is compiled in.
+    Own(InputMode),
+    /// It decodes its arguments.
+    Any,
+    /// It decodes its arguments, and has planted delays. There are such kernels for bf16.
+    Delayed,
+}
+
 impl EntryPoint {
     /// The module that it is in, and what the module's name has behind the dtype's.
     const fn module_parts(&self) -> (Dtype, &'static str) {
         match *self {
-            EntryPoint::AllReduce { dtype, preset: Preset::Allfold, .. } | EntryPoint::Stage(dtype) => (dtype, ""),
-            EntryPoint::AllReduce { dtype, .. } => (dtype, "_presets"),
+            EntryPoint::AllReduce { dtype, form: Form::Own(_), .. } | EntryPoint::Stage(dtype) => (dtype, ""),
+            EntryPoint::AllReduce { dtype, form: Form::Any, .. } => (dtype, "_presets"),
+            EntryPoint::AllReduce { dtype, form: Form::Delayed, .. } => (dtype, "_stress"),
             EntryPoint::FillStamps(dtype) | EntryPoint::CheckStamps(dtype) => (dtype, "_verify"),
         }
     }
@@ -67,7 +76,7 @@ impl Display for EntryPoint {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}__", self.module())?;
         match *self {
-            EntryPoint::AllReduce { algorithm, input, preset: Preset::Allfold, world, .. } => {
+            EntryPoint::AllReduce { algorithm, form: Form::Own(input), world, .. } => {
                 let form = match (algorithm, input) {
                     // A two-shot does the same whatever was there before its launch.
                     (_, InputMode::Registered) | (Algorithm::TwoShot, InputMode::Memcpy) => "",
@@ -76,7 +85,9 @@ impl Display for EntryPoint {
                 };
                 write!(f, "{}{form}_w{world}", algorithm.name())
             }
-            EntryPoint::AllReduce { algorithm, world, .. } => write!(f, "{}_w{world}", algorithm.name()),
+            EntryPoint::AllReduce { algorithm, form: Form::Any | Form::Delayed, world, .. } => {
+                write!(f, "{}_w{world}", algorithm.name())
+            }
             EntryPoint::Stage(_) => f.write_str("stage"),
             EntryPoint::FillStamps(_) => f.write_str("fill"),
             EntryPoint::CheckStamps(_) => f.write_str("check"),

@@ -14,9 +14,10 @@
 //!
 //! *Orders are names.* A flag operation takes no ordering argument, so it cannot be called with a wrong one.
 
-use super::abi::{Bank, FlagRow, GaveUp, PACK_WORDS, Rank};
+use super::abi::{Bank, FlagRow, PACK_WORDS, Rank};
 use super::element::{self, Element};
 use super::epoch::Epoch;
+use super::status::GaveUp;
 
 /// 16 bytes of data, in registers. In a single-element access, the element is the low bits of word 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +87,15 @@ pub trait Machine {
     /// Stores the element in the low bits of word 0 as element `elem` of this rank's `region`.
     fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack);
 
-    /// Adds to this rank's count of wrong elements.
-    fn add_wrong(&self, count: u64);
+    /// Adds to this rank's count of wrong elements, and keeps the first: its index and its bits, in the call of `epoch`.
+    fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch);
+
+    /// Something that differs from place to place and from run to run, for planted delays.
+    fn ticks(&self) -> u32 {
+        0
+    }
+    /// Does nothing for about so long.
+    fn pause(&self, _nanoseconds: u32) {}
 
     /// Two f16 (low bits first) as f32.
     #[inline]

@@ -12,7 +12,9 @@
 //! | [`spec`] | a protocol as a value: which barrier, which order, what protects a buffer's reuse |
 //! | [`preset`] | the protocols of other libraries and our own, with the argument for each |
 //! | [`one_shot`], [`two_shot`] | the algorithms |
+//! | [`delayed`] | a machine with planted delays, for stress runs |
 //! | [`stage`] | the copy that goes before a kernel when the input is not registered |
+//! | [`status`] | what a rank leaves word of for the host |
 //! | [`verify`] | kernels that write and check stamped data, for benches and stress runs |
 //!
 //! Nothing here may name a pointer, an atomic, an instruction or a target.
@@ -20,6 +22,7 @@
 pub mod abi;
 pub mod barrier;
 mod call;
+pub mod delayed;
 pub mod element;
 pub mod entry_point;
 pub mod epoch;
@@ -29,5 +32,6 @@ pub mod preset;
 pub mod share;
 pub mod spec;
 pub mod stage;
+pub mod status;
 pub mod two_shot;
 pub mod verify;

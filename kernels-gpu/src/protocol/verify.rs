@@ -46,14 +46,18 @@ pub fn fill<M: Machine, T: Element>(m: &M) {
 pub fn check<M: Machine, T: Element>(m: &M) {
     let epoch = m.ld_epoch(0);
     let mut wrong = 0;
+    let mut last = (0, 0);
     for_each_elem(m, |elem| {
         let want = T::from_f32(m, stamp_sum(m.world(), elem, epoch) as f32);
         let got = m.ld_elem::<T>(Region::Source, m.rank(), elem).0[0];
         // Bit for bit: a stamp is never -0.0, so no sum is.
-        wrong += (got != want) as u64;
+        if got != want {
+            wrong += 1;
+            last = (elem, got);
+        }
     });
     if wrong != 0 {
-        m.add_wrong(wrong);
+        m.add_wrong(wrong, last.0, last.1, epoch);
     }
 }
 

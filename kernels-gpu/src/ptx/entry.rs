@@ -3,7 +3,9 @@
 
 use super::machine::Ptx;
 use crate::protocol::abi::{Algorithm, InputMode, KernelArgs, MAX_RANKS};
+use crate::protocol::delayed::Delayed;
 use crate::protocol::element::{Bf16, F16, F32};
+use crate::protocol::machine::Machine;
 use crate::protocol::preset::Preset;
 use crate::protocol::spec::Protocol;
 use crate::protocol::{one_shot::one_shot, stage, two_shot::two_shot, verify};
@@ -71,6 +73,22 @@ macro_rules! dtype {
     };
 }
 
+/// Stress runs: any protocol, on a machine with planted delays. One dtype is enough for a question of order.
+macro_rules! stress {
+    ($($W:literal)*) => { $(
+        entries! { m, args, $W;
+            concat!("bf16_stress__one_shot_w", $W) => one_shot::<_, Bf16, $W>(&delayed(m, &args), Protocol::decode(args.protocol));
+            concat!("bf16_stress__two_shot_w", $W) => two_shot::<_, Bf16, $W>(&delayed(m, &args), Protocol::decode(args.protocol));
+        }
+    )* };
+}
+
+#[inline(always)]
+fn delayed<'a, M: Machine>(machine: &'a M, args: &KernelArgs) -> Delayed<'a, M> {
+    Delayed { machine, nanoseconds: args.delay_ns, one_in: args.delay_one_in }
+}
+
+stress!(2 3 4 5 6 7 8);
 dtype!("f32", F32);
 dtype!("f16", F16);
 dtype!("bf16", Bf16);

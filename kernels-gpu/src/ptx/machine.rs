@@ -10,12 +10,13 @@ use core::arch::asm;
 use core::arch::nvptx::{_block_dim_x, _block_idx_x, _grid_dim_x, _thread_idx_x};
 
 use crate::protocol::abi::{
-    Bank, Dtype, FlagRow, GAVE_UP_OFFSET_BYTES, GaveUp, KernelArgs, MAX_RANKS, PACK_BYTES, Rank, WRONG_OFFSET_BYTES,
-    epoch_offset_bytes, flag_offset_bytes,
+    Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, KernelArgs, MAX_RANKS, PACK_BYTES, Rank,
+    WRONG_OFFSET_BYTES, epoch_offset_bytes, flag_offset_bytes,
 };
 use crate::protocol::element::Element;
 use crate::protocol::epoch::Epoch;
 use crate::protocol::machine::{Machine, Pack, Region};
+use crate::protocol::status::GaveUp;
 
 /// A GPU thread of one of `W` ranks, with its kernel's arguments.
 pub(super) struct Ptx<'a, const W: usize> {
@@ -273,12 +274,30 @@ impl<const W: usize> Machine for Ptx<'_, W> {
     }
 
     #[inline(always)]
-    fn add_wrong(&self, count: u64) {
+    fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch) {
         let address = self.args.workspace + WRONG_OFFSET_BYTES as u64;
         // SAFETY: a word of this rank's workspace that is only ever added to.
         unsafe {
             asm!("red.global.add.u64 [{}], {}; // red_word", in(reg64) address, in(reg64) count, options(nostack))
         }
+        // Threads of one launch may write both words at once: the answer is then about one of them each.
+        if self.ld_word(FIRST_WRONG_OFFSET_BYTES + 8) == 0 {
+            self.st_word(FIRST_WRONG_OFFSET_BYTES, elem << 32 | bits as u64);
+            self.st_word(FIRST_WRONG_OFFSET_BYTES + 8, epoch.0.wrapping_add(1));
+        }
+    }
+
+    #[inline(always)]
+    fn ticks(&self) -> u32 {
+        let ticks;
+        // SAFETY: reads a special register.
+        unsafe { asm!("mov.u32 {}, %clock;", out(reg32) ticks, options(nomem, nostack)) }
+        ticks
+    }
+    #[inline(always)]
+    fn pause(&self, nanoseconds: u32) {
+        // SAFETY: waits and does nothing else.
+        unsafe { asm!("nanosleep.u32 {};", in(reg32) nanoseconds, options(nostack)) }
     }
 
     #[inline(always)]

@@ -4,6 +4,7 @@ use allfold::{CallOptions, Communicator, Dtype, Error, Options, Preset, RankBuff
 use anyhow::{Context, Result, bail, ensure};
 use cust::stream::Stream;
 
+use crate::call::Call;
 use crate::machine::{Machine, Memory};
 use crate::numbers::{decode, encode, read, write};
 use crate::suite::{Bench, Outcome};
@@ -108,7 +109,29 @@ pub(super) fn communicators_at_once(bench: &Bench) -> Result<Outcome> {
     // Two that take all they can get, and four that take what they choose.
     at_once(bench, 2, true).context("2 communicators with the largest grids")?;
     at_once(bench, 4, false).context("4 communicators as they choose")?;
+    room_runs_out(bench)?;
     Ok(Outcome::Holds)
+}
+
+/// Communicators until there is no room for another: all of them work, and one that goes makes room.
+fn room_runs_out(bench: &Bench) -> Result<()> {
+    let make = || bench.machine.communicator(2, bench.options(Preset::Allfold, 1 << 14));
+    let mut comms = Vec::new();
+    let error = loop {
+        ensure!(comms.len() < 1000, "there is room for 1000 communicators");
+        match make() {
+            Ok(comm) => comms.push(comm),
+            Err(error) => break error,
+        }
+    };
+    let Error::NotResident { ranks, free, .. } = error else { return Err(error).context("when room runs out") };
+    ensure!((1..=2).contains(&ranks) && free <= 2 * ranks, "{error:?}");
+    for comm in &mut comms {
+        bench.run(comm, &[Call::new(DTYPE, 3000)])?;
+    }
+    // The first has most.
+    drop(comms.remove(0));
+    bench.run(&mut make().context("after one has gone")?, &[Call::new(DTYPE, 3000)])
 }
 
 /// Communicators of two ranks, each on streams of its own. Half of them have to wait for their first rank, half for their

@@ -5,10 +5,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use allfold_kernels::protocol::abi::{FlagRow, GaveUp, MAX_BLOCKS, Rank};
+use allfold_kernels::protocol::abi::{FlagRow, MAX_BLOCKS, Rank};
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+use allfold_kernels::protocol::status::GaveUp;
 
 /// An access to data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,5 +152,5 @@ impl Machine for Lone {
     fn st_elem<T: Element>(&self, region: Region, elem: u64, _value: Pack) {
         self.stores.borrow_mut().push(Access { region, owner: self.rank(), elem, elems: 1 });
     }
-    fn add_wrong(&self, _count: u64) {}
+    fn add_wrong(&self, _count: u64, _elem: u64, _bits: u32, _epoch: Epoch) {}
 }

@@ -5,10 +5,11 @@
 
 use std::cell::{Cell, RefCell};
 
-use allfold_kernels::protocol::abi::{FlagRow, GaveUp, Rank};
+use allfold_kernels::protocol::abi::{FlagRow, Rank};
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+use allfold_kernels::protocol::status::GaveUp;
 
 use super::cell::{Cell as Protocol, RANKS, Shape, Weakened};
 use crate::event::{Loc, Op, Order, Place, Reg, Scope, Until, Value};
@@ -190,7 +191,7 @@ impl Machine for Tracer<'_> {
     fn st_elem<T: Element>(&self, _: Region, _: u64, _: Pack) {
         unreachable!("all buffers are aligned and full")
     }
-    fn add_wrong(&self, _: u64) {
+    fn add_wrong(&self, _: u64, _: u64, _: u32, _: Epoch) {
         unreachable!("no verify kernel runs here")
     }
 }

@@ -1,0 +1,51 @@
+//! What every backend needs to know before a communicator is made: can it be, how large are its workspaces; and a word
+//! about a protocol that is not known to be sound.
+
+use allfold_kernels::protocol::abi::{Algorithm, MAX_RANKS, PACK_BYTES, WorkspaceLayout};
+use allfold_kernels::protocol::preset::Soundness;
+use allfold_kernels::protocol::share::part_packs;
+
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::plan::{self, Limits};
+
+/// Ranks, layout of a workspace, and the limits that follow from both; the grid's are the backend's to fill in.
+pub(crate) fn prepare(world: usize, options: &Options) -> Result<(u32, WorkspaceLayout, Limits)> {
+    if !(1..=MAX_RANKS).contains(&world) {
+        return Err(Error::WorldSize { world });
+    }
+    let ranks = world as u32;
+    for &input in &options.inputs {
+        for &algorithm in &options.algorithms {
+            if options.form(algorithm, input).is_none() {
+                return Err(Error::NoSuchForm { preset: options.protocol, input });
+            }
+        }
+    }
+    for (algorithm, input, protocol) in plan::forms(options) {
+        let name = if options.custom.is_some() { "custom" } else { options.protocol.name() };
+        match protocol.soundness(algorithm, input) {
+            Soundness::Sound => {}
+            Soundness::RestsOn(what) => tracing::info!(protocol = name, ?algorithm, ?input, "rests on {what}"),
+            Soundness::NotKnown(why) => {
+                tracing::warn!(protocol = name, ?algorithm, ?input, "not known to be sound: {why}")
+            }
+        }
+    }
+    let too_large = Error::CapacityTooLarge { capacity_bytes: options.capacity_bytes };
+    let Ok(capacity_bytes) = usize::try_from(options.capacity_bytes) else { return Err(too_large) };
+    let Some(capacity_bytes) = capacity_bytes.checked_next_multiple_of(PACK_BYTES) else { return Err(too_large) };
+    let staging_bytes = if options.inputs.iter().any(|input| input.staged()) { capacity_bytes } else { 0 };
+    let two_shot = options.algorithms.contains(&Algorithm::TwoShot);
+    let packs = capacity_bytes / PACK_BYTES;
+    let scratch_bytes = if two_shot { part_packs(packs as u64, ranks) as usize * PACK_BYTES } else { 0 };
+    let Some(layout) = WorkspaceLayout::new(scratch_bytes, staging_bytes) else { return Err(too_large) };
+    let limits = Limits {
+        world: ranks,
+        max_blocks: 0,
+        max_threads: 0,
+        staging_bytes: staging_bytes as u64,
+        scratch_bytes: scratch_bytes as u64,
+    };
+    Ok((ranks, layout, limits))
+}

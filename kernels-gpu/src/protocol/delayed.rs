@@ -1,0 +1,166 @@
+//! A machine with planted delays, for stress runs: late ranks and late blocks, at every flag and at every block sync.
+
+use super::abi::{FlagRow, Rank};
+use super::element::Element;
+use super::epoch::Epoch;
+use super::machine::{Machine, Pack, Region};
+use super::status::GaveUp;
+
+/// `machine`, one in `one_in` of whose places waits for `nanoseconds`.
+pub struct Delayed<'a, M> {
+    /// The machine.
+    pub machine: &'a M,
+    /// How long a delay is.
+    pub nanoseconds: u32,
+    /// One in so many places is delayed; 0: none.
+    pub one_in: u32,
+}
+
+impl<M: Machine> Delayed<'_, M> {
+    #[inline(always)]
+    fn perhaps(&self, chance: u32, times: u32) {
+        let mixed = chance.wrapping_mul(0x9e37_79b9);
+        let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x2c1b_3c6d);
+        // The high half of a product in place of a remainder: no division by a run-time value.
+        if self.one_in != 0 && (mixed as u64 * self.one_in as u64) >> 32 == 0 {
+            self.machine.pause(self.nanoseconds * times);
+        }
+    }
+
+    /// Before a flag: late is the whole rank, in this barrier of this call.
+    #[inline(always)]
+    fn before_flag(&self, row: FlagRow, epoch: Epoch) {
+        let rank = self.machine.rank().0 << 28;
+        self.perhaps(epoch.0 as u32 ^ rank ^ (row.phase as u32) << 24, 4);
+    }
+
+    /// At a block sync: late is this thread, and with it its block.
+    #[inline(always)]
+    fn at_sync(&self) {
+        self.perhaps(self.machine.ticks() ^ self.machine.block() << 20, 1);
+    }
+}
+
+impl<M: Machine> Machine for Delayed<'_, M> {
+    #[inline(always)]
+    fn rank(&self) -> Rank {
+        self.machine.rank()
+    }
+    #[inline(always)]
+    fn world(&self) -> u32 {
+        self.machine.world()
+    }
+    #[inline(always)]
+    fn block(&self) -> u32 {
+        self.machine.block()
+    }
+    #[inline(always)]
+    fn blocks(&self) -> u32 {
+        self.machine.blocks()
+    }
+    #[inline(always)]
+    fn thread(&self) -> u32 {
+        self.machine.thread()
+    }
+    #[inline(always)]
+    fn threads(&self) -> u32 {
+        self.machine.threads()
+    }
+    #[inline(always)]
+    fn elems(&self) -> u64 {
+        self.machine.elems()
+    }
+    #[inline(always)]
+    fn aligned(&self) -> bool {
+        self.machine.aligned()
+    }
+    #[inline(always)]
+    fn sync_block(&self) {
+        self.at_sync();
+        self.machine.sync_block();
+    }
+    #[inline(always)]
+    fn sync_block_all(&self, ok: bool) -> bool {
+        let all = self.machine.sync_block_all(ok);
+        self.at_sync();
+        all
+    }
+    #[inline(always)]
+    fn spin(&self, tries: u64) -> bool {
+        self.machine.spin(tries)
+    }
+    #[inline(always)]
+    fn report(&self, gave_up: GaveUp) {
+        self.machine.report(gave_up);
+    }
+    #[inline(always)]
+    fn st_flag_volatile(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
+        self.before_flag(row, epoch);
+        // ORDER: that of the machine; the caller has said why.
+        self.machine.st_flag_volatile(listener, row, epoch);
+    }
+    #[inline(always)]
+    fn ld_flag_volatile(&self, emitter: Rank, row: FlagRow) -> Epoch {
+        // ORDER: that of the machine; the caller has said why.
+        self.machine.ld_flag_volatile(emitter, row)
+    }
+    #[inline(always)]
+    fn st_flag_release(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
+        self.before_flag(row, epoch);
+        // ORDER: that of the machine; the caller has said why.
+        self.machine.st_flag_release(listener, row, epoch);
+    }
+    #[inline(always)]
+    fn ld_flag_acquire(&self, emitter: Rank, row: FlagRow) -> Epoch {
+        // ORDER: that of the machine; the caller has said why.
+        self.machine.ld_flag_acquire(emitter, row)
+    }
+    #[inline(always)]
+    fn ld_epoch(&self, block: u32) -> Epoch {
+        self.machine.ld_epoch(block)
+    }
+    #[inline(always)]
+    fn st_epoch(&self, block: u32, epoch: Epoch) {
+        self.machine.st_epoch(block, epoch);
+    }
+    #[inline(always)]
+    fn ld_pack(&self, region: Region, owner: Rank, pack: u64) -> Pack {
+        self.machine.ld_pack(region, owner, pack)
+    }
+    #[inline(always)]
+    fn st_pack(&self, region: Region, pack: u64, value: Pack) {
+        self.machine.st_pack(region, pack, value);
+    }
+    #[inline(always)]
+    fn ld_elem<T: Element>(&self, region: Region, owner: Rank, elem: u64) -> Pack {
+        self.machine.ld_elem::<T>(region, owner, elem)
+    }
+    #[inline(always)]
+    fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack) {
+        self.machine.st_elem::<T>(region, elem, value);
+    }
+    #[inline(always)]
+    fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch) {
+        self.machine.add_wrong(count, elem, bits, epoch);
+    }
+    #[inline(always)]
+    fn ticks(&self) -> u32 {
+        self.machine.ticks()
+    }
+    #[inline(always)]
+    fn pause(&self, nanoseconds: u32) {
+        self.machine.pause(nanoseconds);
+    }
+    #[inline(always)]
+    fn f32_from_f16x2(&self, word: u32) -> [f32; 2] {
+        self.machine.f32_from_f16x2(word)
+    }
+    #[inline(always)]
+    fn f16x2_from_f32(&self, value: [f32; 2]) -> u32 {
+        self.machine.f16x2_from_f32(value)
+    }
+    #[inline(always)]
+    fn bf16x2_from_f32(&self, value: [f32; 2]) -> u32 {
+        self.machine.bf16x2_from_f32(value)
+    }
+}
