@@ -1,9 +1,10 @@
 //! One rank's buffers of a call, typed for users and raw for the rest of the crate.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
-use cust::memory::{DeviceBuffer, DeviceSlice};
+use cust::memory::DeviceSlice;
 use cust::stream::Stream;
 
 use crate::cuda::RawStream;
@@ -41,11 +42,23 @@ impl RawBuffers<'_> {
 
 /// One rank's buffers of a call with elements of type `T`.
 ///
-/// The element of rank `r` in a call's list are those of rank `r`.
-#[derive(Clone, Copy, Debug)]
+/// In a call's list, those at index `r` are rank `r`'s. They cannot be copied, nor used by two threads at once: the output
+/// is borrowed mutably.
+///
+/// ```compile_fail,E0382
+/// let mut data = [1.0_f32; 4];
+/// let buffers = allfold::RankBuffers::in_place(&mut data);
+/// let twice = [buffers, buffers];
+/// ```
+///
+/// ```compile_fail,E0277
+/// fn shared<T: Sync>(_: T) {}
+/// shared(allfold::RankBuffers::in_place(&mut [1.0_f32; 4]));
+/// ```
+#[derive(Debug)]
 pub struct RankBuffers<'a, T> {
     raw: RawBuffers<'a>,
-    borrow: PhantomData<&'a mut [T]>,
+    borrow: PhantomData<(&'a mut [T], Cell<()>)>,
 }
 
 impl<'a, T: Element> RankBuffers<'a, T> {
@@ -76,9 +89,12 @@ impl<'a, T: Element> RankBuffers<'a, T> {
     /// Device memory of `cust`, out of place, in the order of `stream`.
     ///
     /// # Safety
-    /// The call is asynchronous. Until `stream` of *this rank* has passed it:
-    /// - both buffers and the stream stay alive, and nothing else writes the input or touches the output;
-    /// - for a registered input, both are of the rank's own GPU and can be read by all GPUs of the communicator:
+    /// The call is asynchronous.
+    /// - `stream` is of the rank's GPU, in its primary context.
+    /// - Until this rank's `stream` has passed the call, both buffers and the stream stay alive, and nothing else writes the
+    ///   input or touches the output. If the plan's protocol is not [sound](crate::Plan::soundness), or a wait was given
+    ///   up: until the streams of *all* ranks have passed it.
+    /// - For a registered input, both are of the rank's own GPU and can be read by all GPUs of the communicator:
     ///   memory of `cuMemAlloc` can, of a stream-ordered pool only with access set.
     pub unsafe fn device(
         input: &'a DeviceSlice<T::Stored>,
@@ -98,7 +114,7 @@ impl<'a, T: Element> RankBuffers<'a, T> {
     ///
     /// # Safety
     /// As for [`RankBuffers::device`].
-    pub unsafe fn device_in_place(buffer: &'a mut DeviceBuffer<T::Stored>, stream: &'a Stream) -> Self {
+    pub unsafe fn device_in_place(buffer: &'a mut DeviceSlice<T::Stored>, stream: &'a Stream) -> Self {
         let address = buffer.as_device_ptr().as_raw();
         let elems = buffer.len() as u64;
         Self::from_raw(RawBuffers {

@@ -1,5 +1,8 @@
 //! A communicator: `all_reduce` is request, plan, launch, and nothing else.
 
+use std::fmt;
+use std::sync::OnceLock;
+
 use allfold_kernels::protocol::abi::{Dtype, MAX_RANKS};
 use allfold_kernels::protocol::status::{FirstWrong, GaveUp};
 
@@ -18,12 +21,29 @@ use crate::tuning::{self, Row};
 ///
 /// A call names the buffers of every rank, so that disagreement between ranks is found before anything is launched.
 ///
-/// Calls of one communicator must be ordered: on GPUs, give each rank the same stream each time, or order the streams
-/// by events. `&mut self` keeps two host threads from calling at once.
+/// Calls of one communicator must be ordered: on GPUs, give each rank the same stream each time, or order them by events.
 pub struct Communicator {
     options: Options,
     backend: Backend,
+    /// Why no call may follow.
+    ended: OnceLock<&'static str>,
 }
+
+impl fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let backend = match self.backend {
+            Backend::Cpu(_) => "CPU ranks",
+            Backend::Cuda(_) => "GPUs",
+        };
+        f.debug_struct("Communicator")
+            .field("backend", &backend)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+const fn sent<T: Send>() {}
+const _: () = sent::<Communicator>();
 
 enum Backend {
     Cpu(CpuRanks),
@@ -47,7 +67,7 @@ impl Communicator {
     pub fn cpu_with(world: usize, options: Options) -> Result<Communicator> {
         let (world, layout, limits) = prepare(world, &options)?;
         let ranks = CpuRanks::new(world, layout, &options, limits)?;
-        Ok(Communicator { options, backend: Backend::Cpu(ranks) })
+        Ok(Communicator { options, backend: Backend::Cpu(ranks), ended: OnceLock::new() })
     }
 
     /// A rank on each of `devices`, by ordinal; several ranks on one GPU where it is named several times.
@@ -64,11 +84,11 @@ impl Communicator {
     /// # Errors
     /// [`Error::WorldSize`], [`Error::NoSuchForm`], [`Error::CapacityTooLarge`], [`Error::DriverMissing`],
     /// [`Error::LaunchBlocking`], [`Error::NoSuchDevice`], [`Error::TooOld`], [`Error::NoPeerAccess`],
-    /// [`Error::NotResident`], [`Error::KernelTooLarge`], [`Error::PtxRefused`], and [`Error::Driver`] when a driver call fails.
+    /// [`Error::TooFewQueues`], [`Error::NotResident`], [`Error::KernelTooLarge`], [`Error::PtxRefused`], and [`Error::Driver`] when a driver call fails.
     pub fn cuda_with(devices: &[u32], options: Options) -> Result<Communicator> {
         let (_, layout, limits) = prepare(devices.len(), &options)?;
         let ranks = CudaRanks::new(devices, layout, &options, limits)?;
-        Ok(Communicator { options, backend: Backend::Cuda(ranks) })
+        Ok(Communicator { options, backend: Backend::Cuda(ranks), ended: OnceLock::new() })
     }
 
     /// Ranks of this communicator.
@@ -105,7 +125,7 @@ impl Communicator {
     ///
     /// # Errors
     /// Those of [`Request::new`] and [`Plan::choose`]; [`Error::WrongMemory`], [`Error::SharedStream`];
-    /// [`Error::PeerGone`]; [`Error::Driver`] when a launch fails.
+    /// [`Error::PeerGone`], [`Error::GaveUp`] on the CPU; [`Error::Driver`] when a launch fails; [`Error::Ended`] after that.
     pub fn all_reduce<T: Element>(&mut self, buffers: &[RankBuffers<'_, T>], op: ReduceOp) -> Result<()> {
         self.all_reduce_with(buffers, op, &CallOptions::default()).map(drop)
     }
@@ -121,7 +141,7 @@ impl Communicator {
         call: &CallOptions,
     ) -> Result<Plan> {
         let raw = self.raw_of(buffers)?;
-        // SAFETY: `RankBuffers` borrow their memory, or their makers promised that it lives until the call is done.
+        // SAFETY: `RankBuffers` borrow their memory, or their makers promised that it lives as long.
         unsafe { self.all_reduce_raw(T::DTYPE, &raw[..buffers.len()], op, call) }
     }
 
@@ -143,6 +163,7 @@ impl Communicator {
         match op {
             ReduceOp::Sum => {}
         }
+        self.check_not_ended()?;
         self.check_place(buffers)?;
         let request = Request::new(self.world(), dtype, buffers)?;
         let plan = Plan::choose(&request, call, &self.options, self.limits(), self.rows())?;
@@ -150,20 +171,30 @@ impl Communicator {
             return Ok(plan);
         }
         match &self.backend {
-            // SAFETY: the caller's promise, and the request was checked.
-            Backend::Cpu(ranks) => unsafe { ranks.all_reduce(&request, &plan, buffers) }?,
-            // SAFETY: as above.
-            Backend::Cuda(ranks) => unsafe { ranks.all_reduce(&request, &plan, buffers) }?,
+            Backend::Cpu(ranks) => {
+                // SAFETY: the caller's promise, and the request was checked.
+                unsafe { ranks.all_reduce(&request, &plan, buffers) }?;
+                self.check()?;
+            }
+            Backend::Cuda(ranks) => {
+                // SAFETY: as above.
+                if let Err(error) = unsafe { ranks.all_reduce(&request, &plan, buffers) } {
+                    // Ranks that were launched wait for those that were not.
+                    ranks.abandon();
+                    self.ended.get_or_init(|| "a call was launched on some ranks only");
+                    return Err(error);
+                }
+            }
         }
         Ok(plan)
     }
 
-    /// Whether all waits so far came to their end. On GPUs this synchronises with the device: call it after the streams
-    /// have been synchronised, not in a hot path.
+    /// Whether all waits so far came to their end. On GPUs it reads a word of each rank and waits for that copy only: call
+    /// it after the streams have been synchronised, not in a hot path. A CPU call does it by itself.
     ///
     /// # Errors
     /// [`Error::GaveUp`] for the first rank that gave up a wait after [`Options::poll_limit`] polls: results since then
-    /// are not valid, and the communicator is at its end. [`Error::Driver`].
+    /// are not valid, and the communicator is at its end: every later call gets [`Error::Ended`]. [`Error::Driver`].
     pub fn check(&self) -> Result<()> {
         let words = match &self.backend {
             Backend::Cpu(ranks) => ranks.gave_up(),
@@ -171,6 +202,7 @@ impl Communicator {
         }?;
         for (rank, word) in (0..).zip(words) {
             if let Some(GaveUp { phase, missing, block, epoch_low }) = GaveUp::decode(word) {
+                self.ended.get_or_init(|| "a wait for a rank was given up");
                 return Err(Error::GaveUp { rank, block, missing: missing.0, phase, epoch: epoch_low });
             }
         }
@@ -224,6 +256,7 @@ impl Communicator {
         if !self.options.stamps {
             return Err(Error::NotDeclared { what: "stamps", option: "stamps" });
         }
+        self.check_not_ended()?;
         let raw = self.raw_of(buffers)?;
         let raw = &raw[..buffers.len()];
         self.check_place(raw)?;
@@ -236,6 +269,13 @@ impl Communicator {
             Backend::Cpu(ranks) => unsafe { ranks.stamps(check, &request, raw) },
             // SAFETY: as above.
             Backend::Cuda(ranks) => unsafe { ranks.stamps(check, &request, raw) },
+        }
+    }
+
+    fn check_not_ended(&self) -> Result<()> {
+        match self.ended.get() {
+            Some(why) => Err(Error::Ended(why)),
+            None => Ok(()),
         }
     }
 

@@ -4,6 +4,7 @@ use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, MAX_RANKS, Pha
 use allfold_kernels::protocol::preset::Preset;
 
 use crate::cuda::device::DeviceError;
+use crate::cuda::ptx::PtxRefused;
 use crate::cuda::{DriverError, DriverMissing};
 
 /// What every fallible function of this crate returns.
@@ -231,6 +232,23 @@ pub enum Error {
         /// The call's number, modulo 2^40.
         epoch: u64,
     },
+    /// A call on a communicator that has come to its end: a wait was given up, or a call was launched on some ranks only.
+    /// Make a new one.
+    #[error("the communicator is at its end: {0}")]
+    Ended(&'static str),
+    /// Too few hardware queues: streams that share one run one after the other, and ranks of one GPU wait for each other.
+    #[error(
+        "{ranks} ranks share GPU {ordinal}, which needs more than {connections} hardware queues: set \
+         CUDA_DEVICE_MAX_CONNECTIONS=32 before CUDA starts"
+    )]
+    TooFewQueues {
+        /// Its ordinal.
+        ordinal: u32,
+        /// Ranks on it.
+        ranks: u32,
+        /// Hardware queues of each GPU, as the environment sets them.
+        connections: u32,
+    },
     /// A rank is gone: its thread has ended.
     #[error("rank {rank} is gone")]
     PeerGone {
@@ -269,23 +287,4 @@ impl From<DeviceError> for Error {
             DeviceError::Driver(error) => Error::Driver(error),
         }
     }
-}
-
-/// PTX that the driver did not take.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the driver (CUDA {}.{}) refused PTX {ptx_version} for {target}: {source}{}{log}",
-    driver_version.0, driver_version.1, if log.is_empty() { "" } else { "\n" }
-)]
-pub struct PtxRefused {
-    /// `.version` of the PTX.
-    pub ptx_version: String,
-    /// `.target` of the PTX.
-    pub target: String,
-    /// CUDA version of the driver, which bounds the PTX version that it can read.
-    pub driver_version: (u32, u32),
-    /// What the driver's compiler said.
-    pub log: String,
-    /// The call that failed.
-    pub source: DriverError,
 }

@@ -27,6 +27,43 @@
 //!       one_shot / two_shot      barrier, reduce, barrier
 //! ```
 //!
+//! # On GPUs
+//!
+//! ```no_run
+//! use allfold::{Communicator, RankBuffers, ReduceOp, cuda};
+//! use cust::memory::DeviceBuffer;
+//! use cust::prelude::*;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut ranks = Communicator::cuda(&[0, 1])?;
+//! cust::init(CudaFlags::empty())?;
+//! let (mut contexts, mut memory) = (Vec::new(), Vec::new());
+//! for gpu in 0..2 {
+//!     contexts.push(Context::new(Device::get_device(gpu)?)?); // made current for what follows
+//!     let stream = Stream::new(StreamFlags::NON_BLOCKING, None)?;
+//!     memory.push((DeviceBuffer::from_slice(&[1.0_f32; 1000])?, DeviceBuffer::from_slice(&[0.0_f32; 1000])?, stream));
+//! }
+//! let buffers: Vec<_> = memory
+//!     .iter_mut()
+//!     // SAFETY: the buffers are left alone until the streams have been synchronised below.
+//!     .map(|(input, output, stream)| unsafe { RankBuffers::<f32>::device(input, output, stream) })
+//!     .collect();
+//! ranks.all_reduce(&buffers, ReduceOp::Sum)?; // asynchronous, in each stream's order; may be captured into a graph
+//! drop(buffers);
+//! for (_, _, stream) in &memory {
+//!     stream.synchronize()?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Buffers of other libraries go in as pointers, by [`RankBuffers::device_raw`]. [`cuda::Graph`] captures calls.
+//!
+//! # In a project of your own
+//!
+//! `cust` looks for a CUDA installation when it is built. Where there is none, any folder that holds an (empty) folder
+//! `lib64` will do, named in the environment: `CUDA_LIBRARY_PATH=/some/folder cargo build`. The driver is opened at run time.
+//!
 //! # Results
 //!
 //! Every sum is taken in rank order, f16 and bf16 in f32 with one rounding at the end: all ranks get the same bits,
@@ -60,7 +97,12 @@ pub use allfold_kernels::protocol::verify::{stamp, stamp_sum};
 pub use buffers::{Place, RankBuffers, RawBuffers};
 pub use communicator::Communicator;
 pub use element::Element;
-pub use error::{Error, PtxRefused, Result};
+pub use error::{Error, Result};
 pub use options::{CallOptions, Delays, Options, ReduceOp};
 pub use plan::{Limits, Plan};
 pub use request::Request;
+
+/// The README's example, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

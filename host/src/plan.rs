@@ -5,7 +5,7 @@
 
 use allfold_kernels::protocol::abi::{Algorithm, InputMode, PACK_BYTES};
 use allfold_kernels::protocol::preset::{Preset, Soundness};
-use allfold_kernels::protocol::share::part_packs;
+use allfold_kernels::protocol::share;
 use allfold_kernels::protocol::spec::Protocol;
 
 use crate::error::{Error, Result};
@@ -67,32 +67,40 @@ impl Plan {
             (None, Some(&input)) => input,
             (None, None) => return Err(Error::NotDeclared { what: "an input mode", option: "inputs" }),
         };
-        // In place, peers must not read what this rank overwrites.
-        let safe = |algorithm| match algorithm {
-            Algorithm::OneShot => !request.in_place || input.staged() || limits.world == 1,
-            Algorithm::TwoShot => true,
-        };
-        let declared = |algorithm| options.algorithms.contains(&algorithm);
-        let row = match call.algorithm {
-            Some(algorithm) if !declared(algorithm) => {
-                return Err(Error::NotDeclared { what: algorithm.name(), option: "algorithms" });
+        let packs = share::packs(request.dtype, request.elems);
+        let part = share::part_packs(packs, limits.world.max(1));
+        let [staging_bytes, scratch_bytes] = [packs, part].map(|packs| packs.saturating_mul(PACK_BYTES as u64));
+        if input.staged() && limits.world > 1 && staging_bytes > limits.staging_bytes {
+            let (needed_bytes, capacity_bytes) = (staging_bytes, limits.staging_bytes);
+            return Err(Error::Capacity { what: "staging", needed_bytes, capacity_bytes });
+        }
+        // Why not, for each algorithm: not declared; in place, where peers would read what this rank overwrites; no room.
+        let refused = |algorithm| match algorithm {
+            _ if !options.algorithms.contains(&algorithm) => {
+                Some(Error::NotDeclared { what: algorithm.name(), option: "algorithms" })
             }
-            Some(algorithm) if !safe(algorithm) => return Err(Error::InPlace { algorithm }),
-            Some(algorithm) => tuning::row(rows, limits.world, request.bytes, |a| a == algorithm)
-                .or_else(|| tuning::row(rows, limits.world, request.bytes, |_| true))
-                .map(|row| Row { algorithm, ..row }),
-            None => tuning::row(rows, limits.world, request.bytes, |a| declared(a) && safe(a))
-                // No row speaks of what is left: the only algorithm that is declared and safe, on any row's grid.
-                .or_else(|| {
-                    let algorithm = Algorithm::ALL.into_iter().find(|&a| declared(a) && safe(a))?;
-                    tuning::row(rows, limits.world, request.bytes, |_| true).map(|row| Row { algorithm, ..row })
-                }),
+            _ if limits.world == 1 => None,
+            Algorithm::OneShot if request.in_place && !input.staged() => Some(Error::InPlace { algorithm }),
+            Algorithm::TwoShot if scratch_bytes > limits.scratch_bytes => {
+                let (needed_bytes, capacity_bytes) = (scratch_bytes, limits.scratch_bytes);
+                Some(Error::Capacity { what: "scratch", needed_bytes, capacity_bytes })
+            }
+            Algorithm::OneShot | Algorithm::TwoShot => None,
         };
-        let Some(row) = row else {
-            return Err(match Algorithm::ALL.into_iter().find(|&a| declared(a)) {
-                Some(algorithm) => Error::InPlace { algorithm },
-                None => Error::NotDeclared { what: "an algorithm", option: "algorithms" },
-            });
+        let row = match call.algorithm {
+            Some(algorithm) => match refused(algorithm) {
+                Some(error) => return Err(error),
+                None => tuning::row(rows, limits.world, request.bytes, |a| a == algorithm)
+                    .unwrap_or(Row::PLAIN.by(algorithm)),
+            },
+            None => match tuning::row(rows, limits.world, request.bytes, |a| refused(a).is_none()) {
+                Some(row) => row,
+                // No row speaks of what is left: whatever is possible, else why the last resort is not.
+                None => match Algorithm::ALL.into_iter().find(|&a| refused(a).is_none()) {
+                    Some(algorithm) => Row::PLAIN.by(algorithm),
+                    None => return Err(last_refusal(options, refused)),
+                },
+            },
         };
         // One rank alone shows its input to nobody: a copy, whatever was asked for.
         let alone = limits.world == 1;
@@ -101,26 +109,13 @@ impl Plan {
         let form = if alone { Preset::Allfold.protocol(algorithm, input) } else { options.form(algorithm, input) };
         let Some(protocol) = form else { return Err(Error::NoSuchForm { preset: options.protocol, input }) };
 
-        let packs = request.elems.div_ceil(request.dtype.lanes() as u64);
-        let part = part_packs(packs, limits.world);
-        let part_bytes = part * PACK_BYTES as u64;
-        let staging_bytes = packs * PACK_BYTES as u64;
-        if input.staged() && staging_bytes > limits.staging_bytes {
-            let (needed_bytes, capacity_bytes) = (staging_bytes, limits.staging_bytes);
-            return Err(Error::Capacity { what: "staging", needed_bytes, capacity_bytes });
-        }
-        let (work_packs, scratch_bytes) = match algorithm {
-            Algorithm::OneShot => (packs, 0),
-            Algorithm::TwoShot => (part, part_bytes),
+        let work_packs = match algorithm {
+            Algorithm::OneShot => packs,
+            Algorithm::TwoShot => part,
         };
-        if scratch_bytes > limits.scratch_bytes {
-            let (needed_bytes, capacity_bytes) = (scratch_bytes, limits.scratch_bytes);
-            return Err(Error::Capacity { what: "scratch", needed_bytes, capacity_bytes });
-        }
-
         let max_blocks = limits.max_blocks.min(options.max_blocks.unwrap_or(u32::MAX));
         // No more threads than packs, in whole warps: a small block starts and synchronises sooner.
-        let busy_threads = work_packs.clamp(1, u64::from(row.threads)).next_multiple_of(WARP_THREADS) as u32;
+        let busy_threads = work_packs.clamp(1, u64::from(row.threads.max(1))).next_multiple_of(WARP_THREADS) as u32;
         let threads = call.threads.unwrap_or(busy_threads.min(row.threads).min(limits.max_threads));
         let blocks = match call.blocks {
             Some(blocks) => blocks,
@@ -138,6 +133,13 @@ impl Plan {
     pub fn soundness(&self) -> Soundness {
         self.protocol.soundness(self.algorithm, self.input)
     }
+}
+
+/// Why no algorithm will do: the reason of the last one that was declared.
+fn last_refusal(options: &Options, refused: impl Fn(Algorithm) -> Option<Error>) -> Error {
+    let declared = Algorithm::ALL.into_iter().rev().find(|a| options.algorithms.contains(a));
+    let none = Error::NotDeclared { what: "an algorithm", option: "algorithms" };
+    declared.and_then(refused).unwrap_or(none)
 }
 
 /// Every form that a communicator with `options` may be asked for: algorithm, input mode and protocol.

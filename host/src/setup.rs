@@ -1,7 +1,7 @@
 //! What every backend needs to know before a communicator is made: can it be, how large are its workspaces; and a word
 //! about a protocol that is not known to be sound.
 
-use allfold_kernels::protocol::abi::{Algorithm, MAX_RANKS, PACK_BYTES, WorkspaceLayout};
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, MAX_RANKS, PACK_BYTES, WorkspaceLayout};
 use allfold_kernels::protocol::preset::Soundness;
 use allfold_kernels::protocol::share::part_packs;
 
@@ -22,7 +22,11 @@ pub(crate) fn prepare(world: usize, options: &Options) -> Result<(u32, Workspace
             }
         }
     }
-    for (algorithm, input, protocol) in plan::forms(options) {
+    if let (Some(_), Some(dtype)) = (options.delays, options.dtypes.iter().find(|&&dtype| dtype != Dtype::Bf16)) {
+        return Err(Error::NotDeclared { what: dtype.name(), option: "delays, which are for bf16" });
+    }
+    // One rank alone follows no protocol.
+    for (algorithm, input, protocol) in plan::forms(options).filter(|_| world > 1) {
         let name = if options.custom.is_some() { "custom" } else { options.protocol.name() };
         match protocol.soundness(algorithm, input) {
             Soundness::Sound => {}

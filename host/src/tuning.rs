@@ -35,6 +35,17 @@ pub struct Row {
     pub source: Source,
 }
 
+impl Row {
+    /// For what no row speaks of.
+    pub(crate) const PLAIN: Row =
+        row_of(8, u64::MAX, Algorithm::OneShot, (64, 512), Source::Reasoned("no row speaks of it"));
+
+    /// The row with another algorithm.
+    pub(crate) const fn by(self, algorithm: Algorithm) -> Row {
+        Row { algorithm, ..self }
+    }
+}
+
 const H200X2: Source =
     Source::Measured { device: "two H200, NVLink", date: "2026-11-29", command: "host/benches/sweep.sh 0,1" };
 const WIRE: Source = Source::Reasoned(
@@ -57,14 +68,14 @@ pub const CPU_ROWS: &[Row] = &[
 
 /// The rows for GPUs, by world size and then by bytes. The last one of a world size has no limit.
 pub const ROWS: &[Row] = &[
-    row_of(2, 2 << 20, Algorithm::OneShot, (128, 512), H200X2),
-    row_of(2, u64::MAX, Algorithm::OneShot, (132, 1024), H200X2),
-    row_of(3, 1 << 20, Algorithm::OneShot, (128, 512), WIRE),
-    row_of(3, u64::MAX, Algorithm::TwoShot, (132, 1024), WIRE),
-    row_of(4, 512 << 10, Algorithm::OneShot, (128, 512), WIRE),
-    row_of(4, u64::MAX, Algorithm::TwoShot, (132, 1024), WIRE),
-    row_of(8, 256 << 10, Algorithm::OneShot, (128, 512), WIRE),
-    row_of(8, u64::MAX, Algorithm::TwoShot, (132, 1024), WIRE),
+    row_of(2, 2 << 20, Algorithm::OneShot, (64, 512), H200X2),
+    row_of(2, u64::MAX, Algorithm::OneShot, (64, 1024), H200X2),
+    row_of(3, 1 << 20, Algorithm::OneShot, (64, 512), WIRE),
+    row_of(3, u64::MAX, Algorithm::TwoShot, (64, 1024), WIRE),
+    row_of(4, 512 << 10, Algorithm::OneShot, (64, 512), WIRE),
+    row_of(4, u64::MAX, Algorithm::TwoShot, (64, 1024), WIRE),
+    row_of(8, 256 << 10, Algorithm::OneShot, (64, 512), WIRE),
+    row_of(8, u64::MAX, Algorithm::TwoShot, (64, 1024), WIRE),
 ];
 
 /// The row for a call of `bytes` over `world` ranks, among those whose algorithm `usable` allows.

@@ -43,6 +43,10 @@ if [ "$gpus" -ge 2 ]; then
 else
     step stress 300 "$here/suite" --backend cuda --devices 0,0 --filter stress --stress 100000
 fi
+if [ "$gpus" -ge 2 ] && [ -x "$here/allfold" ]; then
+    step bench 60 "$here/allfold" bench --graph --csv "$logs/bench.csv"
+    step bench-vllm 60 "$here/allfold" bench --graph --protocol vllm --csv "$logs/bench-vllm.csv"
+fi
 
 echo
 tail -n 1 "$logs"/suite-*.log "$logs"/stress.log

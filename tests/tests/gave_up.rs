@@ -2,7 +2,7 @@
 
 mod lone;
 
-use allfold::{Algorithm, GaveUp, InputMode, Phase, Preset, Protocol, Rank};
+use allfold::{Algorithm, Dtype, GaveUp, InputMode, Phase, Preset, Protocol, Rank};
 use allfold_kernels::protocol::abi::{FlagRow, MAX_BLOCKS};
 use allfold_kernels::protocol::element::{Bf16, F32};
 use allfold_kernels::protocol::epoch::Epoch;
@@ -114,7 +114,7 @@ fn a_missing_peer_is_named_and_nothing_more_is_touched() {
 
 /// What a rank may have read and written before it gave up in `phase`.
 fn left_alone(m: &Lone, phase: Phase, protocol: Protocol, what: &str) {
-    let own = part(packs::<Bf16>(ELEMS), m.world, Rank(m.rank));
+    let own = part(packs(Dtype::Bf16, ELEMS), m.world, Rank(m.rank));
     for store in m.stores.borrow().iter() {
         let in_own = (own.start * LANES..own.end * LANES).contains(&store.elem);
         match (store.region, phase) {

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use allfold::{Dtype, GaveUp, MAX_BLOCKS, MAX_RANKS, Phase, Preset, Protocol, Rank};
 use allfold_kernels::protocol::abi::{
-    AREA_ALIGN_BYTES, BANKS, Bank, FLAGS_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, SIGNAL_BYTES, WRONG_OFFSET_BYTES,
-    WorkspaceLayout, epoch_offset_bytes, flag_offset_bytes,
+    AREA_ALIGN_BYTES, BANKS, Bank, FIRST_WRONG_OFFSET_BYTES, FLAGS_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, SIGNAL_BYTES,
+    WRONG_OFFSET_BYTES, WorkspaceLayout, epoch_offset_bytes, flag_offset_bytes,
 };
 use allfold_kernels::protocol::element::{Bf16, Element, F16, F32};
 use allfold_kernels::protocol::epoch::Epoch;
@@ -50,6 +50,7 @@ fn nothing_of_a_workspace_overlaps() {
                 (0..MAX_BLOCKS as u32).map(|block| epoch_offset_bytes(block)..epoch_offset_bytes(block) + WORD);
             let mut areas: Vec<_> = std::iter::once(0..FLAGS_BYTES).chain(epochs).collect();
             areas.extend([GAVE_UP_OFFSET_BYTES, WRONG_OFFSET_BYTES].map(|offset| offset..offset + WORD));
+            areas.push(FIRST_WRONG_OFFSET_BYTES..FIRST_WRONG_OFFSET_BYTES + 2 * WORD);
             assert!(areas.iter().all(|area| area.end <= SIGNAL_BYTES && area.start.is_multiple_of(WORD)));
             let scratch = layout.scratch_offset_bytes;
             areas.push(scratch..scratch + scratch_bytes);
@@ -193,7 +194,7 @@ fn shares<T: Element>() {
     let lanes = T::DTYPE.lanes() as u64;
     for grid in [(1, 1), (2, 2), (4, 3), (3, 5), (7, 1), (1, 33), (5, 32)] {
         for elems in (0..70).chain([127, 128, 129, 255, 300, 1000, 1023, 1024, 1025]) {
-            let all = Span { start: 0, end: packs::<T>(elems) };
+            let all = Span { start: 0, end: packs(T::DTYPE, elems) };
             assert_eq!(all.end, elems.div_ceil(lanes));
             // Alignment changes how an element is accessed, never by which block.
             assert_eq!(owners::<T>(elems, all, grid, true), owners::<T>(elems, all, grid, false), "{elems} {grid:?}");

@@ -221,3 +221,17 @@ fn room_is_counted_in_whole_packs_and_64_bits() {
         "{error:?}"
     );
 }
+
+#[test]
+fn what_does_not_fit_one_algorithm_is_done_by_the_other() {
+    let large = request(Dtype::F32, LIMITS.scratch_bytes * 9, false);
+    let plan = choose(4, &large, &CallOptions::default());
+    assert_eq!(plan.algorithm, Algorithm::OneShot, "a one-shot needs no scratch");
+    // In place nothing else will do.
+    let in_place = Request { in_place: true, ..large };
+    let refused = Plan::choose(&in_place, &CallOptions::default(), &all_inputs(), &limits(4), ROWS);
+    assert!(matches!(refused, Err(Error::Capacity { what: "scratch", .. })), "{refused:?}");
+    // Sizes at the end of the number range are refused or planned, and never a panic.
+    let huge = Request { elems: u64::MAX / 2, bytes: u64::MAX - 1, dtype: Dtype::F16, ..large };
+    assert!(Plan::choose(&huge, &CallOptions::default(), &all_inputs(), &limits(4), ROWS).is_ok());
+}

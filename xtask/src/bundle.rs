@@ -27,10 +27,9 @@ pub fn run() -> Result<()> {
         shell::run(&mut build)?;
         copy(&shell::target()?.join("release").join(program), &bundle.join(program))?;
     }
-    copy_all(&root.join("host/benches/peers"), &bundle.join("peers"))?;
-    let script = root.join("tests/gpu/run.sh");
-    if script.is_file() {
-        copy(&script, &bundle.join("run.sh"))?;
+    for script in ["tests/gpu/run.sh", "host/benches/sweep.sh", "host/benches/cost.sh", "host/benches/stress.sh"] {
+        let name = Path::new(script).file_name().context("a script has a name")?;
+        copy(&root.join(script), &bundle.join(name))?;
     }
     let bytes = size(&bundle)?;
     println!("bundle: {:.1} MiB in {}", bytes as f64 / f64::from(1 << 20), bundle.display());
@@ -42,24 +41,6 @@ pub fn run() -> Result<()> {
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
-    Ok(())
-}
-
-/// Copies a folder, if it is there.
-fn copy_all(from: &Path, to: &Path) -> Result<()> {
-    if !from.is_dir() {
-        return Ok(());
-    }
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_all(&entry.path(), &to)?;
-        } else {
-            copy(&entry.path(), &to)?;
-        }
-    }
     Ok(())
 }
 

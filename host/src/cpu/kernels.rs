@@ -1,7 +1,9 @@
 //! Which instance of the kernels' source a job runs: the CPU's counterpart of the entry points.
 
 use allfold_kernels::protocol::abi::{Algorithm, Dtype, KernelArgs};
+use allfold_kernels::protocol::delayed::Delayed;
 use allfold_kernels::protocol::element::{Bf16, Element, F16, F32};
+use allfold_kernels::protocol::machine::Machine;
 use allfold_kernels::protocol::one_shot::one_shot;
 use allfold_kernels::protocol::spec::Protocol;
 use allfold_kernels::protocol::two_shot::two_shot;
@@ -37,6 +39,13 @@ fn run_typed<T: Element>(kernel: Kernel, args: &KernelArgs, m: &Cpu<'_>) {
 }
 
 fn all_reduce<T: Element>(algorithm: Algorithm, args: &KernelArgs, m: &Cpu<'_>) {
+    match args.delay_one_in {
+        0 => of_world::<_, T>(algorithm, args, m),
+        one_in => of_world::<_, T>(algorithm, args, &Delayed { machine: m, nanoseconds: args.delay_ns, one_in }),
+    }
+}
+
+fn of_world<M: Machine, T: Element>(algorithm: Algorithm, args: &KernelArgs, m: &M) {
     let protocol = Protocol::decode(args.protocol);
     macro_rules! worlds {
         ($($W:literal)*) => {

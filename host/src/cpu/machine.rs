@@ -40,7 +40,8 @@ impl<'a> Cpu<'a> {
     ///
     /// # Safety
     /// - Every address in `args` is that of live memory of the length that `args` implies, for as long as this lives.
-    /// - `args.workspaces` are laid out by `abi`, zero when their communicator was made, and used by it alone.
+    /// - `args.workspaces` are laid out by `abi`, their flags and epoch words set to one epoch and the rest to 0 when their
+    ///   communicator was made, and used by it alone.
     /// - `place.block` is below `place.blocks`, at most `MAX_BLOCKS`, the same on each rank.
     /// - `sync` is that of this rank's block, and the block's threads are exactly `place.threads`.
     pub(super) unsafe fn new(args: &'a KernelArgs, place: Place, sync: &'a Block, abandoned: &'a AtomicBool) -> Self {

@@ -7,10 +7,10 @@ use allfold_kernels::protocol::entry_point::{EntryPoint, Form};
 use allfold_kernels::protocol::preset::Preset;
 
 use super::device::Device;
-use super::ptx;
+use super::ptx::{self, PtxRefused};
 use super::raw::{Context, Function, Module};
 use crate::cuda::driver;
-use crate::error::{Error, PtxRefused, Result};
+use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::plan;
 

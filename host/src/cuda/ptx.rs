@@ -7,7 +7,27 @@ use std::collections::HashSet;
 
 use allfold_kernels::protocol::entry_point::EntryPoint;
 
+use crate::cuda::DriverError;
 use crate::error::{Error, Result};
+
+/// PTX that the driver did not take.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the driver (CUDA {}.{}) refused PTX {ptx_version} for {target}: {source}{}{log}",
+    driver_version.0, driver_version.1, if log.is_empty() { "" } else { "\n" }
+)]
+pub struct PtxRefused {
+    /// `.version` of the PTX.
+    pub ptx_version: String,
+    /// `.target` of the PTX.
+    pub target: String,
+    /// CUDA version of the driver, which bounds the PTX version that it can read.
+    pub driver_version: (u32, u32),
+    /// What the driver's compiler said.
+    pub log: String,
+    /// The call that failed.
+    pub source: DriverError,
+}
 
 /// The PTX files for one target.
 #[derive(Debug)]

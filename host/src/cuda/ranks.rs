@@ -9,6 +9,7 @@ use allfold_kernels::protocol::abi::{
     WRONG_OFFSET_BYTES, WorkspaceLayout,
 };
 use allfold_kernels::protocol::entry_point::EntryPoint;
+use allfold_kernels::protocol::status::ABANDONED;
 
 use super::device::Device;
 use super::kernels::{self, Kernels};
@@ -36,11 +37,14 @@ pub(crate) struct CudaRanks {
 }
 
 impl Drop for CudaRanks {
-    /// Waits for all work on the GPUs: a peer's kernel may still use any rank's workspace.
+    /// Waits for all work on the GPUs: a peer's kernel may still use any rank's workspace. Where that cannot be waited for,
+    /// the workspaces are left alone for good: better lost than freed under a kernel that runs.
     fn drop(&mut self) {
         for rank in &self.ranks {
             if let Err(error) = rank.context.finish() {
-                tracing::warn!(%error, "a communicator is dropped while its GPU has failed");
+                tracing::warn!(%error, "the workspaces of a dropped communicator are lost");
+                std::mem::forget(std::mem::take(&mut self.ranks));
+                return;
             }
         }
     }
@@ -144,6 +148,17 @@ impl CudaRanks {
         Ok(())
     }
 
+    /// Ends every wait of calls that were launched on some ranks only.
+    pub(crate) fn abandon(&self) {
+        for rank in &self.ranks {
+            let address = rank.workspace.address() + GAVE_UP_OFFSET_BYTES as u64;
+            // SAFETY: a word of the rank's workspace, which kernels read as a whole. The copy waits for no stream of theirs.
+            if let Err(error) = unsafe { rank.context.copy_to_device(address, &ABANDONED.to_ne_bytes()) } {
+                tracing::warn!(%error, "a call that was launched on some ranks only could not be abandoned");
+            }
+        }
+    }
+
     /// Puts a stamp kernel into the stream of each rank.
     ///
     /// # Safety
@@ -194,11 +209,25 @@ fn hold_blocks(devices: &[Device], options: &Options) -> Result<(Vec<Hold>, u32)
             continue;
         }
         let sharing = devices.iter().filter(same).count() as u32;
+        check_queues(device.ordinal, sharing)?;
         let hold = Hold::take(device.ordinal, device.multiprocessors, sharing, options.max_blocks)?;
         max_blocks = max_blocks.min(hold.blocks() / sharing);
         holds.push(hold);
     }
     Ok((holds, max_blocks))
+}
+
+/// Hardware queues of a GPU where the environment does not set their number.
+const CONNECTIONS: u32 = 8;
+
+/// Ranks that share a GPU need a queue each, and one for copies of the host.
+fn check_queues(ordinal: u32, ranks: u32) -> Result<()> {
+    let set = std::env::var("CUDA_DEVICE_MAX_CONNECTIONS").ok().and_then(|number| number.trim().parse().ok());
+    let connections = set.unwrap_or(CONNECTIONS);
+    if ranks > 1 && ranks >= connections {
+        return Err(Error::TooFewQueues { ordinal, ranks, connections });
+    }
+    Ok(())
 }
 
 /// Peer access between all GPUs of the communicator, for allocations of every kind.

@@ -84,7 +84,8 @@ impl Algorithm {
 pub enum InputMode {
     /// Peers read the caller's buffer in place (zero copy).
     Registered,
-    /// The input is copied to the staging area before the kernel, in stream order.
+    /// The input is copied to the staging area before the kernel, in stream order: by a memcpy, or, where staging
+    /// alternates between two banks, by a kernel that knows which.
     Memcpy,
     /// The kernel copies the input to the staging area as its first step.
     Copied,
@@ -174,7 +175,8 @@ pub const fn epoch_offset_bytes(block: u32) -> usize {
     FLAGS_BYTES + block as usize * size_of::<u64>()
 }
 
-/// Bytes from the start of a workspace to the word that says which wait was given up: 0, or a [`GaveUp`].
+/// Bytes from the start of a workspace to the word that says which wait was given up: 0, or a
+/// [`GaveUp`](super::status::GaveUp).
 pub const GAVE_UP_OFFSET_BYTES: usize = EPOCH_WORDS * size_of::<u64>();
 /// Bytes from the start of a workspace to the count of wrong elements that `verify` kernels keep.
 pub const WRONG_OFFSET_BYTES: usize = GAVE_UP_OFFSET_BYTES + size_of::<u64>();

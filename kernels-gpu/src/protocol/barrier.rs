@@ -89,7 +89,8 @@ impl Barrier {
         let mut tries = 0;
         loop {
             let flag = match self.order {
-                // ORDER: pairs with the volatile store in `arrive`; receives nothing but the flag.
+                // ORDER: pairs with the volatile store in `arrive`; receives nothing but the flag. Weaker there is none; a
+                // stronger one would receive nothing more, since that store publishes nothing.
                 Order::Volatile => m.ld_flag_volatile(peer, row),
                 // ORDER: pairs with the release store in `arrive`; what the peer published is visible to this thread,
                 // and after the next `sync_block` to its block. Not weaker: reads of the peer's data could be served

@@ -23,7 +23,7 @@ impl<M: Machine> Delayed<'_, M> {
         let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x2c1b_3c6d);
         // The high half of a product in place of a remainder: no division by a run-time value.
         if self.one_in != 0 && (mixed as u64 * self.one_in as u64) >> 32 == 0 {
-            self.machine.pause(self.nanoseconds * times);
+            self.machine.pause(self.nanoseconds.saturating_mul(times));
         }
     }
 

@@ -20,7 +20,7 @@ use super::{call, stage};
 #[inline(always)]
 pub fn one_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol) {
     let epoch = epoch::current(m);
-    let all = Span { start: 0, end: packs::<T>(m.elems()) };
+    let all = Span { start: 0, end: packs(T::DTYPE, m.elems()) };
     if protocol.copy_in {
         stage::copy_in::<M, T>(m, all, epoch);
     }

@@ -17,7 +17,9 @@
 //! 4. *Scratch is not overwritten while it is gathered*: it is written after the start barrier of a later call, and every
 //!    peer starts that call after it has ended the one that gathered.
 //! 5. *A flag is not mistaken for another call's*: epochs have 64 bits and only grow, every launch moves the epoch words
-//!    of all blocks, and each phase has flags of its own.
+//!    of all blocks, and each phase has flags of its own. *Nor is it overwritten before it was seen*: a word of `e`'s bank
+//!    is written again in call `e + 2` at the earliest; its emitter has then passed the start of `e + 1`, so this rank had
+//!    ended `e`, and with it every poll.
 //!
 //! It is the cheapest form of which we can argue this with no assumption beyond the PTX memory model and stream order:
 //! a multi-GPU barrier (one flag a rank pair) where the data are there before the kernel, a block barrier only where the

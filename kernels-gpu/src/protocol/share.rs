@@ -8,7 +8,7 @@
 //! How a chunk is accessed is each rank's own matter: pack by pack, or element by element where a buffer is not aligned
 //! and for the tail of the last pack. Elements of a chunk are then dealt to the same block's threads in turn.
 
-use super::abi::Rank;
+use super::abi::{Dtype, Rank};
 use super::element::Element;
 use super::machine::{Machine, Pack, Region};
 
@@ -22,8 +22,8 @@ pub struct Span {
 }
 
 /// Packs that `elems` elements fill, the last one perhaps partly.
-pub const fn packs<T: Element>(elems: u64) -> u64 {
-    elems.div_ceil(T::DTYPE.lanes() as u64)
+pub const fn packs(dtype: Dtype, elems: u64) -> u64 {
+    elems.div_ceil(dtype.lanes() as u64)
 }
 
 /// Packs of the largest part when `packs` are parted among `world` ranks.

@@ -22,6 +22,9 @@ pub enum Scope {
 }
 
 /// When a flag counts as arrived.
+///
+/// With two banks of flags, used in turn, both come to the same: a flag of this bank never holds the next epoch. The
+/// originals of the presets have one bank, or counters; the banks are ours, and so is that this choice costs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Check {
     /// It holds the call's epoch or the next one.

@@ -20,7 +20,7 @@ pub fn copy_in<M: Machine, T: Element>(m: &M, span: Span, epoch: Epoch) {
 #[inline(always)]
 pub fn stage<M: Machine, T: Element>(m: &M) {
     let epoch = epoch::current(m);
-    copy_in::<M, T>(m, Span { start: 0, end: packs::<T>(m.elems()) }, epoch);
+    copy_in::<M, T>(m, Span { start: 0, end: packs(T::DTYPE, m.elems()) }, epoch);
 }
 
 struct CopyIn<T> {

@@ -18,6 +18,10 @@ pub struct GaveUp {
     pub epoch_low: u64,
 }
 
+/// The word with which a host abandons a call that not all ranks were launched for: every wait of it ends. It is no
+/// [`GaveUp`].
+pub const ABANDONED: u64 = u64::MAX;
+
 impl GaveUp {
     const EPOCH_BITS: u32 = 40;
 

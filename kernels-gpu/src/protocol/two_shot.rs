@@ -29,7 +29,7 @@ use super::{call, stage};
 #[inline(always)]
 pub fn two_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol) {
     let epoch = epoch::current(m);
-    let part_of = |rank| part(packs::<T>(m.elems()), W as u32, rank);
+    let part_of = |rank| part(packs(T::DTYPE, m.elems()), W as u32, rank);
     if protocol.copy_in {
         // Part by part, so that block `b` copies what block `b` of each part's owner will read.
         for rank in 0..m.world() {

@@ -7,7 +7,7 @@ use crate::protocol::delayed::Delayed;
 use crate::protocol::element::{Bf16, F16, F32};
 use crate::protocol::machine::Machine;
 use crate::protocol::preset::Preset;
-use crate::protocol::spec::Protocol;
+use crate::protocol::spec::{Protocol, Reuse};
 use crate::protocol::{one_shot::one_shot, stage, two_shot::two_shot, verify};
 
 /// `name => body;` with the machine and the arguments in scope.
@@ -37,6 +37,10 @@ const ONE_SHOT_MEMCPY: Protocol = own(Algorithm::OneShot, InputMode::Memcpy);
 const ONE_SHOT_COPIED: Protocol = own(Algorithm::OneShot, InputMode::Copied);
 // A two-shot has nothing at its end, so that one kernel serves whatever was there before the launch.
 const TWO_SHOT: Protocol = own(Algorithm::TwoShot, InputMode::Registered);
+const _: () = {
+    let memcpy = Protocol { reuse: TWO_SHOT.reuse, ..own(Algorithm::TwoShot, InputMode::Memcpy) };
+    assert!(matches!(TWO_SHOT.reuse, Reuse::Nothing) && memcpy.encode() == TWO_SHOT.encode());
+};
 const TWO_SHOT_COPIED: Protocol = own(Algorithm::TwoShot, InputMode::Copied);
 
 macro_rules! world {

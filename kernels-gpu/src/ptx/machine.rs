@@ -28,7 +28,8 @@ impl<'a, const W: usize> Ptx<'a, W> {
     ///
     /// # Safety
     /// - Every address in `args` is that of a live buffer of the length that `args` implies, accessible to this GPU.
-    /// - `args.workspaces` are laid out by `abi`, zero when their communicator was made, and used by it alone.
+    /// - `args.workspaces` are laid out by `abi`, their flags and epoch words set to one epoch and the rest to 0 when their
+    ///   communicator was made, and used by it alone.
     /// - The grid has at most `MAX_BLOCKS` blocks, the same number on each rank, all resident together.
     #[inline(always)]
     pub(super) unsafe fn new(args: &'a KernelArgs) -> Self {
@@ -70,6 +71,18 @@ impl<'a, const W: usize> Ptx<'a, W> {
         let address = self.args.workspace + offset_bytes as u64;
         // SAFETY: a word of this rank's workspace.
         unsafe { asm!("ld.global.u64 {}, [{}]; // ld_word", out(reg64) word, in(reg64) address, options(nostack)) }
+        word
+    }
+
+    /// What [`Machine::report`] or the host left; volatile, since others write it while this kernel runs.
+    #[inline(always)]
+    fn ld_status(&self) -> u64 {
+        let word;
+        let address = self.args.workspace + GAVE_UP_OFFSET_BYTES as u64;
+        // SAFETY: a word of this rank's workspace.
+        unsafe {
+            asm!("ld.volatile.global.u64 {}, [{}]; // ld_status", out(reg64) word, in(reg64) address, options(nostack))
+        }
         word
     }
 
@@ -153,13 +166,16 @@ impl<const W: usize> Machine for Ptx<'_, W> {
     #[inline(always)]
     fn spin(&self, tries: u64) -> bool {
         let limit = self.args.poll_limit;
-        // Once a wait was given up, later calls of a graph give up theirs at once; looked at rarely, to cost nothing.
-        limit == 0 || tries < limit && (!tries.is_multiple_of(1024) || self.ld_word(GAVE_UP_OFFSET_BYTES) == 0)
+        // Once a wait was given up, or the host has abandoned the call, every other wait ends too; looked at rarely.
+        (limit == 0 || tries < limit) && (!tries.is_multiple_of(1024) || self.ld_status() == 0)
     }
     #[inline(always)]
     fn report(&self, gave_up: GaveUp) {
-        // Several threads may write it; any of their words is a true answer.
-        self.st_word(GAVE_UP_OFFSET_BYTES, gave_up.encode());
+        let address = self.args.workspace + GAVE_UP_OFFSET_BYTES as u64;
+        // SAFETY: a word of this rank's workspace. Several threads may write it; any of their words is a true answer.
+        unsafe {
+            asm!("st.volatile.global.u64 [{}], {}; // st_status", in(reg64) address, in(reg64) gave_up.encode(), options(nostack));
+        }
     }
 
     #[inline(always)]
@@ -296,8 +312,14 @@ impl<const W: usize> Machine for Ptx<'_, W> {
     }
     #[inline(always)]
     fn pause(&self, nanoseconds: u32) {
-        // SAFETY: waits and does nothing else.
-        unsafe { asm!("nanosleep.u32 {};", in(reg32) nanoseconds, options(nostack)) }
+        // The instruction takes a millisecond at most.
+        let mut left = nanoseconds;
+        while left > 0 {
+            let step = left.min(1_000_000);
+            // SAFETY: waits and does nothing else.
+            unsafe { asm!("nanosleep.u32 {};", in(reg32) step, options(nostack)) }
+            left -= step;
+        }
     }
 
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! What exists only on the GPU: its machine and the entry points. Nothing else in the workspace knows the code generator.
+//! What exists only on the GPU: its machine and the entry points. See `docs/codegen.md` for who knows the code generator.
 
 mod entry;
 mod machine;

@@ -41,6 +41,10 @@ enum Backend {
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
+    if std::env::var_os("CUDA_DEVICE_MAX_CONNECTIONS").is_none() {
+        // SAFETY: no other thread runs yet. Eight ranks on one GPU need more than the usual eight hardware queues.
+        unsafe { std::env::set_var("CUDA_DEVICE_MAX_CONNECTIONS", "32") };
+    }
     let wanted = |property: &&Property| arguments.filter.as_ref().is_none_or(|part| property.name.contains(part));
     let properties: Vec<_> = properties::ALL.iter().filter(wanted).copied().collect();
     ensure!(!properties.is_empty(), "no property has such a name");

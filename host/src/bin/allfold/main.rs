@@ -3,15 +3,21 @@
 //! | exit code | means |
 //! |---|---|
 //! | 0 | done; every result was right |
-//! | 1 | a result was wrong, or a rank gave up waiting for another |
+//! | 1 | a result was wrong, or a rank gave up waiting for another; in a stress run: though its protocol is known to be sound |
 //! | 2 | it could not be done as asked |
 
 mod args;
 mod bench;
+mod choice;
 mod doctor;
+mod gate;
+mod gpus;
 mod here;
+mod output;
 mod progress;
+mod stress;
 mod table;
+mod target;
 
 use std::process::ExitCode;
 
@@ -29,6 +35,10 @@ enum Verdict {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if std::env::var_os("CUDA_DEVICE_MAX_CONNECTIONS").is_none() {
+        // SAFETY: no other thread runs yet. Eight ranks on one GPU need more than the usual eight hardware queues.
+        unsafe { std::env::set_var("CUDA_DEVICE_MAX_CONNECTIONS", "32") };
+    }
     let level = match args.verbose {
         0 => LevelFilter::ERROR,
         1 => LevelFilter::INFO,
@@ -37,6 +47,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt().with_max_level(level).with_target(false).with_writer(std::io::stderr).init();
     let done = match args.command {
         Command::Bench(args) => bench::run(&args),
+        Command::Stress(args) => stress::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };
     match done {

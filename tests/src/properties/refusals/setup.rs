@@ -141,8 +141,9 @@ impl Setup {
     /// The refusal of typed buffers for `ranks` ranks.
     pub fn typed_refused(&mut self, comm: &mut Communicator, ranks: usize) -> Result<Error> {
         // SAFETY: refused, so never used.
-        let first = unsafe { buffers::<f32>(&*self.memories[0], INPUT, OUTPUT, ELEMS) };
-        comm.all_reduce(&vec![first; ranks], ReduceOp::Sum).err().context("a wrong number of ranks was taken")
+        let first = || unsafe { buffers::<f32>(&*self.memories[0], INPUT, OUTPUT, ELEMS) };
+        let all: Vec<_> = (0..ranks).map(|_| first()).collect();
+        comm.all_reduce(&all, ReduceOp::Sum).err().context("a wrong number of ranks was taken")
     }
 
     /// The refusal of stamps by a communicator that was not made for them.

@@ -1,38 +1,17 @@
 //! Calls on GPUs, timed by events on each rank's stream: one by one, or many in a captured graph.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use allfold::cuda::{Context, Device, DeviceHandle, DeviceMemory, DriverError, Event, Graph, Stream};
+use allfold::cuda::{DeviceMemory, DriverError, Event, Graph, Stream};
 use allfold::{CallOptions, Communicator, Element, Error, Plan, RankBuffers, ReduceOp};
 use anyhow::Result;
 
 use super::case::{Bed, Repeats, SETS, Side};
-use super::gate::Gate;
 use super::guarded::{GUARD_BYTES, Guarded};
+use crate::gpus::Gpus;
 
 /// Replays at the start that are not counted: the first uploads the graph, the second finds cold caches.
 pub const UNCOUNTED_REPLAYS: usize = 2;
-
-/// A context and a stream for each rank, the same for all sizes.
-pub struct Gpus {
-    contexts: Vec<Context>,
-    streams: Vec<Stream>,
-}
-
-impl Gpus {
-    /// One for each of `devices`, which may repeat.
-    pub fn new(devices: &[Device]) -> Result<Gpus> {
-        let retain = |device: &Device| DeviceHandle::get(device.ordinal).and_then(Context::retain);
-        let contexts = devices.iter().map(retain).collect::<Result<Vec<_>, _>>()?;
-        let streams = contexts.iter().map(Stream::new).collect::<Result<Vec<_>, _>>()?;
-        Ok(Gpus { contexts, streams })
-    }
-
-    fn synchronize(&self) -> Result<(), DriverError> {
-        self.streams.iter().try_for_each(Stream::synchronize)
-    }
-}
 
 /// How calls are made and timed.
 #[derive(Clone, Copy, Debug)]
@@ -127,22 +106,6 @@ impl<'a, T: Element> CudaBed<'a, T> {
         Graph::capture_all(&streams, || (0..chain).try_for_each(|i| call(self, i % SETS)))
     }
 
-    /// Launches the ranks' graphs together, again and again; `[rank]`, microseconds of each replay.
-    fn replay(&self, graphs: &mut [Graph], replays: usize) -> Result<Vec<Vec<f64>>> {
-        let gate = Gate::new(graphs.len());
-        let failed = AtomicBool::new(false);
-        let micros = std::thread::scope(|scope| {
-            let (gate, failed) = (&gate, &failed);
-            let ranks = graphs.iter_mut().zip(&self.gpus.contexts).zip(&self.gpus.streams);
-            let threads: Vec<_> = ranks
-                .map(|((graph, at), stream)| scope.spawn(move || rank(graph, at, stream, replays, gate, failed)))
-                .collect();
-            let joined = threads.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            joined.collect::<Result<Vec<_>, _>>()
-        })?;
-        Ok(micros)
-    }
-
     fn timed_eager(&mut self, repeats: Repeats) -> Result<Vec<Vec<f64>>> {
         let gpus = self.gpus;
         let pair = |context| Ok((Event::new(context, true)?, Event::new(context, true)?));
@@ -160,43 +123,6 @@ impl<'a, T: Element> CudaBed<'a, T> {
             |of_rank: &Vec<(Event, Event)>| of_rank.iter().map(|(start, end)| end.micros_since(start)).collect();
         Ok(events.iter().map(micros).collect::<Result<_, _>>()?)
     }
-}
-
-/// One rank's replays, on a thread of its own.
-fn rank(
-    graph: &mut Graph,
-    context: &Context,
-    stream: &Stream,
-    replays: usize,
-    gate: &Gate,
-    failed: &AtomicBool,
-) -> Result<Vec<f64>, DriverError> {
-    let events = || Ok((Event::new(context, true)?, Event::new(context, true)?));
-    let events: Result<_, DriverError> = events();
-    let one = || {
-        let (start, end) = events.as_ref().map_err(Clone::clone)?;
-        start.record(stream.raw())?;
-        // SAFETY: the buffers and the communicator outlive the scope of this thread, which waits for the stream.
-        unsafe { graph.launch(stream) }?;
-        end.record(stream.raw())?;
-        stream.synchronize()?;
-        end.micros_since(start)
-    };
-    let mut micros = Vec::with_capacity(replays);
-    for replay in 0..replays {
-        gate.pass(2 * replay);
-        let outcome = one();
-        if outcome.is_err() {
-            failed.store(true, Ordering::Relaxed);
-        }
-        // Nobody goes on alone: that rank would wait for the others at the next gate.
-        gate.pass(2 * replay + 1);
-        micros.push(outcome?);
-        if failed.load(Ordering::Relaxed) {
-            break;
-        }
-    }
-    Ok(micros)
 }
 
 impl<T: Element> Bed for CudaBed<'_, T> {
@@ -227,7 +153,7 @@ impl<T: Element> Bed for CudaBed<'_, T> {
             }
             How::Graph { chain, replays } => {
                 let mut graphs = self.capture(chain, Self::stamped_call)?;
-                self.replay(&mut graphs, replays)?;
+                self.gpus.replay(&mut graphs, replays)?;
             }
         }
         Ok(self.comm.wrong()?.iter().sum::<u64>() - before)
@@ -238,7 +164,7 @@ impl<T: Element> Bed for CudaBed<'_, T> {
             How::Eager(repeats) => self.timed_eager(repeats),
             How::Graph { chain, replays } => {
                 let mut graphs = self.capture(chain, |bed, set| bed.all_reduce(set).map(drop))?;
-                let replays = self.replay(&mut graphs, replays)?;
+                let replays = self.gpus.replay(&mut graphs, replays)?;
                 let a_call =
                     |of_rank: Vec<f64>| of_rank.iter().skip(UNCOUNTED_REPLAYS).map(|m| m / chain as f64).collect();
                 Ok(replays.into_iter().map(a_call).collect())

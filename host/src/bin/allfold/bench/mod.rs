@@ -4,21 +4,18 @@
 //! |---|---|
 //! | `settings.rs` | the command line made into what is run: ranks, sizes, options |
 //! | `case.rs` | one size, from verification to timing and back |
-//! | `cpu.rs`, `cuda.rs`, `gate.rs` | memory and calls of each backend; how ranks start together |
+//! | `cpu.rs`, `cuda.rs` | memory and calls of each backend |
 //! | `guarded.rs`, `oracle.rs` | buffers between guard zones; what a result may be |
 //! | `stats.rs`, `report.rs` | timings made into numbers, numbers made into text |
 
 pub mod case;
 pub mod cpu;
 pub mod cuda;
-mod gate;
 mod guarded;
 mod oracle;
 mod report;
 mod settings;
 pub mod stats;
-
-use std::path::Path;
 
 use allfold::{Communicator, Dtype};
 use anyhow::{Context, Result};
@@ -26,14 +23,17 @@ use half::{bf16, f16};
 
 use crate::Verdict;
 use crate::args::BenchArgs;
+use crate::gpus::Gpus;
+use crate::output::{is_stdout, write};
 use crate::progress::Progress;
+use crate::target::Target;
 use case::{Case, Measured};
 use cpu::CpuBed;
-use cuda::{CudaBed, Gpus, How};
+use cuda::{CudaBed, How};
 use oracle::Real;
 pub use oracle::mix;
 use report::Row;
-use settings::{Settings, Target};
+use settings::Settings;
 
 /// Runs the bench, prints and writes what came out.
 pub fn run(args: &BenchArgs) -> Result<Verdict> {
@@ -46,8 +46,7 @@ pub fn run(args: &BenchArgs) -> Result<Verdict> {
     let measured = measure(&settings, &mut report.rows);
     if measured.is_ok() || !report.rows.is_empty() {
         let text = report.text();
-        let to_stdout = |path: &Option<_>| path.as_deref() == Some(Path::new("-"));
-        if to_stdout(&args.json) || to_stdout(&args.csv) {
+        if is_stdout(&args.json) || is_stdout(&args.csv) {
             eprint!("{text}")
         } else {
             print!("{text}")
@@ -57,15 +56,6 @@ pub fn run(args: &BenchArgs) -> Result<Verdict> {
     }
     measured?;
     Ok(if report.wrong() == 0 { Verdict::Right } else { Verdict::Wrong })
-}
-
-fn write(path: &Option<std::path::PathBuf>, text: impl Fn() -> Result<String>) -> Result<()> {
-    match path.as_deref() {
-        None => {}
-        Some(path) if path == Path::new("-") => print!("{}", text()?),
-        Some(path) => std::fs::write(path, text()?).with_context(|| format!("writing {}", path.display()))?,
-    }
-    Ok(())
 }
 
 /// Measures all sizes of all dtypes.
@@ -98,14 +88,12 @@ struct Ranks {
 
 impl Ranks {
     fn new(settings: &Settings) -> Result<Ranks> {
-        let options = settings.options();
-        Ok(match &settings.target {
-            Target::Cpu { ranks } => Ranks { comm: Communicator::cpu_with(*ranks, options)?, gpus: None },
-            Target::Cuda { devices } => {
-                let ordinals: Vec<_> = devices.iter().map(|device| device.ordinal).collect();
-                Ranks { comm: Communicator::cuda_with(&ordinals, options)?, gpus: Some(Gpus::new(devices)?) }
-            }
-        })
+        let comm = settings.target.communicator(settings.options())?;
+        let gpus = match &settings.target {
+            Target::Cpu { .. } => None,
+            Target::Cuda { devices } => Some(Gpus::new(devices)?),
+        };
+        Ok(Ranks { comm, gpus })
     }
 
     fn measure<T: Real>(&mut self, settings: &Settings, bytes: u64, said: impl Fn(&str)) -> Result<Measured> {

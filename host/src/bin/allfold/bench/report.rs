@@ -72,6 +72,9 @@ pub struct Report {
     /// Element types, separated by commas.
     pub dtype: String,
     pub protocol: &'static str,
+    /// The protocol with its parts, as the text says it.
+    #[serde(rename = "form")]
+    pub in_words: String,
     pub input: &'static str,
     pub in_place: bool,
     pub graph: bool,
@@ -91,11 +94,11 @@ impl Report {
 
     /// What stands above and below the table, and the table between.
     pub fn text(&self) -> String {
-        let Report { device, ranks, protocol, input, seed, version, .. } = self;
+        let Report { device, ranks, in_words, input, seed, version, .. } = self;
         let mode = if self.graph { "in a CUDA graph" } else { "one call at a time" };
         let place = if self.in_place { "in place" } else { "out of place" };
         let head = format!(
-            "allfold {version}: {ranks} rank{} on {device}\nprotocol {protocol}, {input} input, {place}, {mode}; seed {seed}",
+            "allfold {version}: {ranks} rank{} on {device}\n{in_words}, {input} input, {place}, {mode}; seed {seed}",
             if *ranks == 1 { "" } else { "s" }
         );
         format!("{head}\n\n{}\n\n{}\n", self.table().trim_fmt(), self.verdict())
@@ -195,6 +198,7 @@ mod tests {
             backend: "cuda",
             dtype: "bf16".into(),
             protocol: "allfold",
+            in_words: "protocol allfold".into(),
             input: "registered",
             in_place: false,
             graph: true,

@@ -1,34 +1,17 @@
 //! The command line made into what is run: ranks, sizes, the communicator's options, and what to say about them.
 
-use allfold::cuda::Device;
-use allfold::{Algorithm, CallOptions, Dtype, InputMode, MAX_RANKS, Options, Preset, Soundness};
+use allfold::{Algorithm, CallOptions, Dtype, InputMode, Options};
 use anyhow::{Result, bail};
 
 use super::case::Repeats;
 use super::report::Report;
-use crate::args::{Algo, Backend, BenchArgs, algorithm_name};
+use crate::args::{Algo, BenchArgs};
+use crate::choice::Choice;
 use crate::here;
+use crate::target::{Described, Target};
 
 /// Graphs of calls up to this size have more calls and are replayed more often.
 const SMALL_BYTES: u64 = 4 << 20;
-
-/// Where the ranks are.
-#[derive(Debug)]
-pub enum Target {
-    /// On the CPU.
-    Cpu { ranks: usize },
-    /// The GPU of each rank.
-    Cuda { devices: Vec<Device> },
-}
-
-impl Target {
-    pub fn world(&self) -> usize {
-        match self {
-            Target::Cpu { ranks } => *ranks,
-            Target::Cuda { devices } => devices.len(),
-        }
-    }
-}
 
 /// All that a run is made of.
 #[derive(Debug)]
@@ -42,7 +25,7 @@ pub struct Settings {
     /// Of calls one by one.
     pub repeats: Repeats,
     algorithm: Algo,
-    protocol: Preset,
+    protocol: Choice,
     input: InputMode,
     graph: bool,
     chain: Option<u32>,
@@ -57,12 +40,10 @@ pub struct Settings {
 impl Settings {
     /// Chooses what the command line leaves open.
     pub fn new(args: &BenchArgs) -> Result<Settings> {
-        let (target, chosen) = target(args)?;
-        let (least, most, dtype, calls, polls) = match target {
-            // A poll sleeps for 0.1 ms once a wait is long.
-            Target::Cpu { .. } => (1 << 10, 4 << 20, Dtype::F32, 20, 100_000),
-            // A poll is a load from the GPU's own memory: 0.2 µs at the least, more when it acquires.
-            Target::Cuda { .. } => (512, 256 << 20, Dtype::Bf16, 100, 20_000_000),
+        let (target, chosen) = Target::choose(&args.ranks)?;
+        let (least, most, dtype, calls) = match target {
+            Target::Cpu { .. } => (1 << 10, 4 << 20, Dtype::F32, 20),
+            Target::Cuda { .. } => (512, 256 << 20, Dtype::Bf16, 100),
         };
         if args.graph && matches!(target, Target::Cpu { .. }) {
             bail!("--graph needs GPUs: CPU ranks have no graphs");
@@ -72,7 +53,7 @@ impl Settings {
         } else {
             args.bytes.clone()
         };
-        let poll_limit = Some(args.poll_limit.unwrap_or(polls)).filter(|&polls| polls > 0);
+        let poll_limit = target.poll_limit(&args.ranks);
         Ok(Settings {
             target,
             sizes,
@@ -81,7 +62,7 @@ impl Settings {
             seed: args.seed.unwrap_or_else(here::fresh_seed),
             repeats: Repeats { warmup: args.warmup as usize, timed: args.iters.unwrap_or(calls) as usize },
             algorithm: args.algo,
-            protocol: args.protocol,
+            protocol: Choice::new(&args.protocol),
             input: args.input,
             graph: args.graph,
             chain: args.chain,
@@ -107,17 +88,18 @@ impl Settings {
 
     /// What the communicator is made for.
     pub fn options(&self) -> Options {
-        Options {
-            protocol: self.protocol,
+        self.protocol.of(Options {
             dtypes: self.dtypes.clone(),
             inputs: vec![self.input],
             algorithms: self.algorithms(),
             capacity_bytes: self.sizes.iter().copied().max().unwrap_or(0),
             poll_limit: self.poll_limit,
             stamps: true,
+            // A grid that was asked for is one to hold blocks for.
+            max_blocks: self.blocks,
             cpu_shape: (self.blocks.unwrap_or(1), self.threads.unwrap_or(1)),
             ..Options::default()
-        }
+        })
     }
 
     /// What each call asks for.
@@ -132,42 +114,12 @@ impl Settings {
 
     /// What a user has to know before the numbers, a line each.
     pub fn notes(&self) -> Vec<String> {
-        let mut notes: Vec<_> = self.chosen.iter().cloned().collect();
-        let (name, input) = (self.protocol.name(), self.input.name());
-        let algorithms = self.algorithms();
-        let verdicts = algorithms.iter().filter_map(|&algorithm| {
-            let protocol = self.protocol.protocol(algorithm, self.input)?;
-            Some((algorithm, protocol.soundness(algorithm, self.input)))
-        });
-        let verdicts: Vec<_> = verdicts.collect();
-        let alike = verdicts.windows(2).all(|pair| pair[0].1 == pair[1].1);
-        for (at, &(algorithm, soundness)) in verdicts.iter().enumerate() {
-            if alike && at > 0 {
-                break;
-            }
-            let which = if alike { String::new() } else { format!(", {}", algorithm_name(algorithm)) };
-            let subject = format!("protocol {name} with {input} input{which}");
-            match soundness {
-                Soundness::Sound => {}
-                Soundness::RestsOn(what) => notes.push(format!("{subject} rests on {what}")),
-                Soundness::NotKnown(why) => notes.push(format!("{subject} is not known to be sound: {why}")),
-            }
-        }
-        notes
+        self.chosen.iter().cloned().chain(self.protocol.notes(&self.algorithms(), self.input)).collect()
     }
 
     /// A report without rows.
     pub fn report(&self) -> Report {
-        let (device, backend, devices) = match &self.target {
-            Target::Cpu { .. } => (here::cpu(), "cpu", Vec::new()),
-            Target::Cuda { devices } => {
-                let ordinals: Vec<_> = devices.iter().map(|device| device.ordinal).collect();
-                let mut used: Vec<_> = devices.iter().collect();
-                used.sort_by_key(|device| device.ordinal);
-                used.dedup();
-                (here::names(used), "cuda", ordinals)
-            }
-        };
+        let Described { device, backend, devices } = self.target.described();
         Report {
             device,
             ranks: self.target.world(),
@@ -175,6 +127,7 @@ impl Settings {
             backend,
             dtype: self.dtypes.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(","),
             protocol: self.protocol.name(),
+            in_words: self.protocol.in_words(),
             input: self.input.name(),
             in_place: self.in_place,
             graph: self.graph,
@@ -185,37 +138,6 @@ impl Settings {
             rows: Vec::new(),
         }
     }
-}
-
-/// Where the ranks go, and why if nobody said.
-fn target(args: &BenchArgs) -> Result<(Target, Option<String>)> {
-    let ranks = args.ranks.map(|ranks| ranks as usize);
-    let on_cpu = || Target::Cpu { ranks: ranks.unwrap_or(4) };
-    let wants_gpus = args.backend == Backend::Cuda || !args.devices.is_empty();
-    if args.backend == Backend::Cpu {
-        if !args.devices.is_empty() {
-            bail!("--devices names GPUs, and --backend cpu uses none");
-        }
-        return Ok((on_cpu(), None));
-    }
-    let gpus = match here::gpus() {
-        Ok(gpus) => gpus,
-        Err(why) if wants_gpus => bail!("{why}"),
-        Err(why) => return Ok((on_cpu(), Some(format!("CPU ranks: {why}")))),
-    };
-    let ordinals: Vec<u32> = if args.devices.is_empty() {
-        let ranks = ranks.unwrap_or(if gpus.len() == 1 { 2 } else { gpus.len().min(MAX_RANKS) });
-        (0..gpus.len() as u32).cycle().take(ranks).collect()
-    } else {
-        args.devices.clone()
-    };
-    let find = |ordinal: &u32| match gpus.get(*ordinal as usize) {
-        Some(device) => Ok(device.clone()),
-        None => bail!("there is no GPU {ordinal}: this process sees {}", gpus.len()),
-    };
-    let devices = ordinals.iter().map(find).collect::<Result<Vec<_>>>()?;
-    let chosen = (!wants_gpus).then(|| format!("{} ranks over {}", devices.len(), here::names(&gpus)));
-    Ok((Target::Cuda { devices }, chosen))
 }
 
 /// Sizes from `min` to `max`, each `factor` times the one before, as nccl-tests has them.
@@ -238,7 +160,7 @@ mod tests {
         let words = ["allfold", "bench", "--backend", "cpu"].into_iter().chain(line.split_whitespace());
         match Args::parse_from(words).command {
             Command::Bench(args) => Settings::new(&args),
-            Command::Doctor(_) => panic!("asked for bench"),
+            Command::Doctor(_) | Command::Stress(_) => panic!("asked for bench"),
         }
     }
 
@@ -265,6 +187,11 @@ mod tests {
         );
         let vllm = notes("--protocol vllm --algo one-shot");
         assert!(vllm[0].starts_with("protocol vllm with registered input rests on KernelEndPublishes"), "{vllm:?}");
+        let custom = notes("--start block --order volatile --end none --input copied");
+        assert!(
+            custom[0].starts_with("custom protocol (block volatile start, end none) with copied input is not known"),
+            "{custom:?}"
+        );
         let two = notes("--protocol minimal");
         assert!(
             two.len() == 2 && two[0].contains("input, one-shot ") && two[1].contains("input, two-shot "),

@@ -10,8 +10,9 @@ use anyhow::{Result, bail};
 use super::findings::Outcome;
 use crate::bench::case::{Bed, Case, Repeats};
 use crate::bench::cpu::CpuBed;
-use crate::bench::cuda::{CudaBed, Gpus, How};
+use crate::bench::cuda::{CudaBed, How};
 use crate::bench::stats::{algorithm_bandwidth, median, slowest_rank};
+use crate::gpus::Gpus;
 use crate::here;
 
 const LIMIT: Duration = Duration::from_secs(20);

@@ -2,9 +2,17 @@
 
 use std::path::PathBuf;
 
-use allfold::{Algorithm, Dtype, InputMode, MAX_RANKS, Preset};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use allfold::{Dtype, InputMode};
+use clap::{ArgAction, Parser, Subcommand};
+
+mod parse;
+mod shared;
+mod stress;
+
+pub use parse::{Algo, algorithm_name};
+use parse::{algorithm, named, size};
+pub use shared::{Backend, ProtocolArgs, RanksArgs};
+pub use stress::StressArgs;
 
 /// All-reduce across the GPUs of one machine, or across ranks on its CPU.
 #[derive(Debug, Parser)]
@@ -25,12 +33,16 @@ pub enum Command {
                             nccl-tests'.\nExit code 1: a result was wrong. 2: it could not be done."
     )]
     Bench(Box<BenchArgs>),
+    /// Make many calls with planted delays, and look for a wrong sum
+    #[command(
+        after_help = "Exit code 1: a protocol that is known to be sound gave a wrong sum or gave up. 2: it could not be done."
+    )]
+    Stress(Box<StressArgs>),
     /// Say what this machine has, what works on it, and what stops the rest
     Doctor(DoctorArgs),
 }
 
 const SIZES: &str = "Sizes and types";
-const RANKS: &str = "Ranks";
 const CALLS: &str = "Calls";
 const TIMING: &str = "Timing";
 const RESULTS: &str = "Results";
@@ -53,22 +65,14 @@ pub struct BenchArgs {
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', value_parser = named(&Dtype::ALL, |&t| t.name()), help_heading = SIZES)]
     pub dtype: Vec<Dtype>,
 
-    /// GPUs, CPU ranks, or GPUs where there are any
-    #[arg(long, value_enum, default_value_t = Backend::Auto, help_heading = RANKS)]
-    pub backend: Backend,
-    /// Ranks; on GPUs they go round all of them [default: one a GPU, 2 on a single one, 4 on the CPU]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RANKS as u64), help_heading = RANKS)]
-    pub ranks: Option<u64>,
-    /// The GPU of each rank, as 0,1 or 0,0,0
-    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "ranks", help_heading = RANKS)]
-    pub devices: Vec<u32>,
+    #[command(flatten)]
+    pub ranks: RanksArgs,
 
     /// The algorithm; auto: as the plan chooses
     #[arg(long, default_value = "auto", value_parser = algorithm(), help_heading = CALLS)]
     pub algo: Algo,
-    /// Barriers and memory orders, by name; only the default is known to be sound with every input
-    #[arg(long, default_value = Preset::Allfold.name(), value_parser = named(&Preset::ALL, |&p| p.name()), help_heading = CALLS)]
-    pub protocol: Preset,
+    #[command(flatten)]
+    pub protocol: ProtocolArgs,
     /// How peers get to see the input: in place, copied before the kernel, or copied by it
     #[arg(long, default_value = InputMode::Registered.name(), value_parser = named(&InputMode::ALL, |&i| i.name()), help_heading = CALLS)]
     pub input: InputMode,
@@ -98,9 +102,6 @@ pub struct BenchArgs {
     #[arg(short, long, value_name = "N", conflicts_with = "graph", default_value_t = 5, help_heading = TIMING)]
     pub warmup: u32,
 
-    /// Polls after which a wait for a peer is given up, 0: never [default: several seconds' worth]
-    #[arg(long, value_name = "N", help_heading = RESULTS)]
-    pub poll_limit: Option<u64>,
     /// What the random input is made from [default: the time]
     #[arg(long, value_name = "N", help_heading = RESULTS)]
     pub seed: Option<u64>,
@@ -126,96 +127,19 @@ pub struct DoctorArgs {
     pub load_only: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Backend {
-    Auto,
-    Cuda,
-    Cpu,
-}
-
-/// The algorithm asked for; `None`: as the plan chooses.
-pub type Algo = Option<Algorithm>;
-
-/// Reads one of `all` by its name.
-fn named<T: Copy + Send + Sync + 'static>(
-    all: &'static [T],
-    name: impl Fn(&T) -> &'static str + Clone + Send + Sync + 'static,
-) -> impl TypedValueParser<Value = T> {
-    let names = all.iter().map(&name);
-    PossibleValuesParser::new(names).try_map(move |text| {
-        let found = all.iter().copied().find(|value| name(value) == text);
-        found.ok_or_else(|| format!("no such name: {text}"))
-    })
-}
-
-/// `auto`, or an algorithm as users write it: `one-shot`.
-fn algorithm() -> impl TypedValueParser<Value = Algo> {
-    const CHOICES: [Algo; 1 + Algorithm::ALL.len()] = {
-        let mut choices = [None; 1 + Algorithm::ALL.len()];
-        let mut i = 0;
-        while i < Algorithm::ALL.len() {
-            choices[1 + i] = Some(Algorithm::ALL[i]);
-            i += 1;
-        }
-        choices
-    };
-    named(&CHOICES, |choice| choice.map_or("auto", algorithm_name))
-}
-
-/// An algorithm as users write it.
-pub const fn algorithm_name(algorithm: Algorithm) -> &'static str {
-    match algorithm {
-        Algorithm::OneShot => "one-shot",
-        Algorithm::TwoShot => "two-shot",
-    }
-}
-
-/// A number of bytes: `512`, `64K`, `4M`, `1G`, with `B` or `iB` behind it if one likes.
-fn size(text: &str) -> Result<u64, String> {
-    let upper = text.to_ascii_uppercase();
-    let short = upper.strip_suffix("IB").or_else(|| upper.strip_suffix('B')).unwrap_or(&upper);
-    let (digits, unit) = match short.char_indices().last() {
-        Some((at, 'K')) => (&short[..at], 1 << 10),
-        Some((at, 'M')) => (&short[..at], 1 << 20),
-        Some((at, 'G')) => (&short[..at], 1 << 30),
-        _ => (short, 1),
-    };
-    let number: u64 =
-        digits.parse().map_err(|_| "a size is a whole number, then K, M or G: 512, 64K, 4M".to_owned())?;
-    number.checked_mul(unit).ok_or_else(|| "more bytes than there are addresses".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
+    use allfold::{Algorithm, Check, Order, Preset, Reuse, Scope, Start};
     use clap::CommandFactory;
 
     use super::*;
+    use crate::choice::Choice;
 
     fn bench(line: &str) -> Result<BenchArgs, clap::Error> {
         let words = ["allfold", "bench"].into_iter().chain(line.split_whitespace());
         match Args::try_parse_from(words)?.command {
             Command::Bench(args) => Ok(*args),
-            Command::Doctor(_) => panic!("asked for bench"),
-        }
-    }
-
-    #[test]
-    fn sizes_are_read_as_people_write_them() {
-        for (text, bytes) in [
-            ("0", 0),
-            ("512", 512),
-            ("1K", 1024),
-            ("64k", 65_536),
-            ("64KB", 65_536),
-            ("4M", 4 << 20),
-            ("4MiB", 4 << 20),
-            ("2G", 2 << 30),
-            ("7B", 7),
-        ] {
-            assert_eq!(size(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "K", "1.5M", "-1", "4T", "iB", "4 K", "17179869184G", "1KK", "µ"] {
-            assert!(size(text).is_err(), "{text}");
+            Command::Doctor(_) | Command::Stress(_) => panic!("asked for bench"),
         }
     }
 
@@ -230,9 +154,27 @@ mod tests {
             bench("--bytes 1K,64K,4M --dtype f32,bf16 --algo two-shot --protocol vllm --input memcpy").expect("right");
         assert_eq!(args.bytes, [1024, 65_536, 4 << 20]);
         assert_eq!(args.dtype, [Dtype::F32, Dtype::Bf16]);
-        assert_eq!((args.algo, args.protocol, args.input), (Some(Algorithm::TwoShot), Preset::Vllm, InputMode::Memcpy));
-        assert_eq!(bench("--devices 0,0,1").expect("right").devices, [0, 0, 1]);
+        assert_eq!(
+            (args.algo, args.protocol.protocol, args.input),
+            (Some(Algorithm::TwoShot), Some(Preset::Vllm), InputMode::Memcpy)
+        );
+        assert_eq!(bench("--devices 0,0,1").expect("right").ranks.devices, [0, 0, 1]);
         assert_eq!(bench("").expect("right").algo, None);
+    }
+
+    #[test]
+    fn a_custom_protocol_is_its_three_words() {
+        let args = bench("--start multi-gpu --order volatile --end barrier-release-acquire").expect("right").protocol;
+        let choice = Choice::new(&args);
+        let Choice::Custom(protocol) = choice else { panic!("{choice:?}") };
+        assert_eq!(protocol.start, Start { scope: Scope::MultiGpu, order: Order::Volatile, sync_before: false });
+        assert_eq!(protocol.reuse, Reuse::EndBarrier { order: Order::ReleaseAcquire, sync_after: false });
+        assert_eq!((protocol.middle, protocol.check), (Order::ReleaseAcquire, Check::Reached));
+        let args = bench("--start block --order release-acquire --end parity").expect("right").protocol;
+        let Choice::Custom(protocol) = Choice::new(&args) else { panic!("{args:?}") };
+        assert_eq!(protocol.start, Start { scope: Scope::Block, order: Order::ReleaseAcquire, sync_before: true });
+        assert_eq!(protocol.reuse, Reuse::Parity);
+        assert_eq!(Choice::new(&bench("").expect("right").protocol), Choice::Preset(Preset::Allfold));
     }
 
     #[test]
@@ -247,6 +189,10 @@ mod tests {
             "--factor 1",
             "--dtype f64",
             "--algo three-shot",
+            "--start block --order volatile",
+            "--end none",
+            "--protocol vllm --start block --order volatile --end none",
+            "--start block --order acquire --end none",
         ] {
             assert!(bench(line).is_err(), "{line}");
         }
