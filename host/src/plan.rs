@@ -75,17 +75,20 @@ impl Plan {
             return Err(Error::Capacity { what: "staging", needed_bytes, capacity_bytes });
         }
         // Why not, for each algorithm: not declared; in place, where peers would read what this rank overwrites; no room.
-        let refused = |algorithm| match algorithm {
-            _ if !options.algorithms.contains(&algorithm) => {
-                Some(Error::NotDeclared { what: algorithm.name(), option: "algorithms" })
+        let refused = |algorithm: Algorithm| {
+            if !options.algorithms.contains(&algorithm) {
+                return Some(Error::NotDeclared { what: algorithm.name(), option: "algorithms" });
             }
-            _ if limits.world == 1 => None,
-            Algorithm::OneShot if request.in_place && !input.staged() => Some(Error::InPlace { algorithm }),
-            Algorithm::TwoShot if scratch_bytes > limits.scratch_bytes => {
-                let (needed_bytes, capacity_bytes) = (scratch_bytes, limits.scratch_bytes);
-                Some(Error::Capacity { what: "scratch", needed_bytes, capacity_bytes })
+            match algorithm {
+                Algorithm::OneShot if request.in_place && !input.staged() && limits.world > 1 => {
+                    Some(Error::InPlace { algorithm })
+                }
+                Algorithm::TwoShot if scratch_bytes > limits.scratch_bytes && limits.world > 1 => {
+                    let (needed_bytes, capacity_bytes) = (scratch_bytes, limits.scratch_bytes);
+                    Some(Error::Capacity { what: "scratch", needed_bytes, capacity_bytes })
+                }
+                Algorithm::OneShot | Algorithm::TwoShot => None,
             }
-            Algorithm::OneShot | Algorithm::TwoShot => None,
         };
         let row = match call.algorithm {
             Some(algorithm) => match refused(algorithm) {

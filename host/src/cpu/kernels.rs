@@ -54,8 +54,8 @@ fn of_world<M: Machine, T: Element>(algorithm: Algorithm, args: &KernelArgs, m: 
                     (Algorithm::OneShot, $W) => one_shot::<_, T, $W>(m, protocol),
                     (Algorithm::TwoShot, $W) => two_shot::<_, T, $W>(m, protocol),
                 )*
-                // The number of ranks was checked when the communicator was made.
-                (Algorithm::OneShot | Algorithm::TwoShot, _) => debug_assert!(false, "1 to 8 ranks"),
+                // Checked when the communicator was made.
+                (Algorithm::OneShot | Algorithm::TwoShot, _) => unreachable!("a communicator has 1 to 8 ranks"),
             }
         };
     }

@@ -165,3 +165,25 @@ fn run_one(shared: &Shared, job: &Job, rank: u32, block: u32, thread: u32) {
     let machine = unsafe { Cpu::new(args, place, sync, &shared.abandoned) };
     kernels::run(job.kernel, job.dtype, args, &machine);
 }
+
+#[cfg(test)]
+mod tests {
+    use allfold_kernels::protocol::abi::Algorithm;
+
+    use super::*;
+
+    #[test]
+    fn a_rank_whose_thread_panics_is_named_in_this_job_and_in_every_later_one() {
+        let workers = Workers::start(2, 1, 1).expect("two threads");
+        // A world that no kernel is built for: both threads panic before they touch an address.
+        let args = [KernelArgs { world: 9, ..KernelArgs::default() }; MAX_RANKS];
+        let kernel = Kernel::AllReduce(Algorithm::OneShot);
+        let job = Job { kernel, dtype: Dtype::F32, args, blocks: 1, threads: 1 };
+        // SAFETY: no address is touched.
+        let run = || unsafe { workers.run(job) };
+        for _ in 0..2 {
+            let error = run().expect_err("rank 1 is gone");
+            assert!(matches!(error, Error::PeerGone { rank: 0 | 1 }), "{error}");
+        }
+    }
+}

@@ -26,5 +26,5 @@ pub use device::Device;
 pub use driver::DriverMissing;
 pub use graph::Graph;
 pub(crate) use ranks::CudaRanks;
-pub use raw::{Context, Current, DeviceHandle, DeviceMemory, DriverError, Event, MemoryKind, PointerInfo, Stream};
+pub use raw::{Context, Current, DeviceHandle, DeviceMemory, DriverError, Event, Stream};
 pub use stream::RawStream;

@@ -19,7 +19,7 @@ mod stream;
 pub use capture::{Capture, CapturedGraph, ExecutableGraph};
 pub use context::{Context, Current};
 pub use device::DeviceHandle;
-pub use memory::{DeviceMemory, MemoryKind, PointerInfo};
+pub use memory::DeviceMemory;
 pub use module::{Function, Module};
 pub use stream::{Event, Stream};
 

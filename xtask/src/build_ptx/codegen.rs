@@ -1,4 +1,4 @@
-//! The one file of xtask that knows the code generator: what rustc is asked, and where its answer lies.
+//! The code generator: what rustc is asked, and where its answer lies. See `docs/codegen.md` for who else knows it.
 //!
 //! Someone who has another one (rust-cuda's, say) changes `build` here to hand over its assembly.
 

@@ -2,7 +2,7 @@
 
 use std::{marker::PhantomData, ptr};
 
-use cust::sys::{CUgraph, CUgraphExec, CUstreamCaptureMode, CUstreamCaptureStatus};
+use cust::sys::{CUgraph, CUgraphExec, CUstreamCaptureMode};
 
 use super::{Context, DriverError, driver_call, release};
 use crate::cuda::stream::RawStream;
@@ -140,20 +140,5 @@ impl Drop for ExecutableGraph {
             let destroy = || unsafe { driver_call!(cuGraphExecDestroy(self.handle)) };
             release(self.context.enter().and_then(|_current| destroy()));
         }
-    }
-}
-
-impl Context {
-    /// Whether `stream`, which belongs to this context, is being captured.
-    ///
-    /// # Errors
-    ///
-    /// `cuStreamIsCapturing` failed: code 906 for the default stream while another is being captured.
-    pub fn is_capturing(&self, stream: RawStream<'_>) -> Result<bool, DriverError> {
-        let _current = self.enter()?;
-        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: the stream lives, and it writes one of the enum's three values.
-        unsafe { driver_call!(cuStreamIsCapturing(stream.as_ptr().cast(), &mut status)) }?;
-        Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
     }
 }

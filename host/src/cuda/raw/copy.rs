@@ -57,21 +57,6 @@ impl Context {
         self.on_host_stream(|stream| unsafe { driver_call!(cuMemcpyDtoHAsync_v2(start, from, bytes, stream)) })
     }
 
-    /// Copies `bytes` bytes on the device, and waits until they are there.
-    ///
-    /// # Safety
-    ///
-    /// - Both ranges are memory that this device may use, and do not overlap.
-    /// - Nothing else uses `to`, or writes `from`, until the call returns.
-    ///
-    /// # Errors
-    ///
-    /// `cuMemcpyDtoDAsync_v2` or `cuStreamSynchronize` failed.
-    pub unsafe fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), DriverError> {
-        // SAFETY: the caller vouches for both ranges, until the work is waited for.
-        self.on_host_stream(|stream| unsafe { driver_call!(cuMemcpyDtoDAsync_v2(to, from, bytes, stream)) })
-    }
-
     /// Copies `bytes` bytes from `from` in this context to `to` in `peer`, and waits until they are there. Needs no
     /// peer access: the driver goes through the host where there is none.
     ///
@@ -89,72 +74,6 @@ impl Context {
             // SAFETY: the caller vouches for both ranges, until the work is waited for.
             unsafe { driver_call!(cuMemcpyPeerAsync(to, there, from, here, bytes, stream)) }
         })
-    }
-
-    /// As [`Context::memset`], in the order of `stream`, which belongs to this context.
-    ///
-    /// # Safety
-    ///
-    /// - As for [`Context::memset`], until the stream has done it.
-    ///
-    /// # Errors
-    ///
-    /// `cuMemsetD8Async` failed.
-    pub unsafe fn memset_async(
-        &self,
-        address: u64,
-        value: u8,
-        bytes: usize,
-        stream: RawStream<'_>,
-    ) -> Result<(), DriverError> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        let _current = self.enter()?;
-        // SAFETY: the caller vouches for the range.
-        unsafe { driver_call!(cuMemsetD8Async(address, value, bytes, stream.as_ptr().cast())) }
-    }
-
-    /// As [`Context::copy_to_device`], in the order of `stream`, which belongs to this context.
-    ///
-    /// # Safety
-    ///
-    /// - As for [`Context::copy_to_device`], until the stream has done it; `from..from + bytes` is readable until then.
-    ///
-    /// # Errors
-    ///
-    /// `cuMemcpyHtoDAsync_v2` failed.
-    pub unsafe fn copy_to_device_async(
-        &self,
-        to: u64,
-        from: *const u8,
-        bytes: usize,
-        stream: RawStream<'_>,
-    ) -> Result<(), DriverError> {
-        let _current = self.enter()?;
-        // SAFETY: the caller vouches for both ranges.
-        unsafe { driver_call!(cuMemcpyHtoDAsync_v2(to, from.cast(), bytes, stream.as_ptr().cast())) }
-    }
-
-    /// As [`Context::copy_to_host`], in the order of `stream`, which belongs to this context.
-    ///
-    /// # Safety
-    ///
-    /// - As for [`Context::copy_to_host`], until the stream has done it; `to..to + bytes` is writable until then.
-    ///
-    /// # Errors
-    ///
-    /// `cuMemcpyDtoHAsync_v2` failed.
-    pub unsafe fn copy_to_host_async(
-        &self,
-        to: *mut u8,
-        from: u64,
-        bytes: usize,
-        stream: RawStream<'_>,
-    ) -> Result<(), DriverError> {
-        let _current = self.enter()?;
-        // SAFETY: the caller vouches for both ranges.
-        unsafe { driver_call!(cuMemcpyDtoHAsync_v2(to.cast(), from, bytes, stream.as_ptr().cast())) }
     }
 
     /// As [`Context::copy`], in the order of `stream`, which belongs to this context.

@@ -2,10 +2,10 @@
 
 use std::ptr;
 
-use cust::sys::{CUevent, CUevent_flags, CUresult, CUstream, CUstream_flags};
+use cust::sys::{CUevent, CUevent_flags, CUstream, CUstream_flags};
 
-use super::{Context, DriverError, check, driver_call, release};
-use crate::cuda::{driver::symbols, stream::RawStream};
+use super::{Context, DriverError, driver_call, release};
+use crate::cuda::stream::RawStream;
 
 /// A stream that neither waits for the default stream nor is waited for by it; destroyed when dropped.
 #[derive(Debug)]
@@ -150,31 +150,5 @@ impl Context {
         let _current = self.enter()?;
         // SAFETY: the stream lives, by its type.
         unsafe { driver_call!(cuStreamSynchronize(stream.as_ptr().cast())) }
-    }
-
-    /// Whether all that was put into `stream`, which belongs to this context, is done.
-    ///
-    /// # Errors
-    ///
-    /// `cuStreamQuery` failed: it reports what failed in the stream.
-    pub fn is_idle(&self, stream: RawStream<'_>) -> Result<bool, DriverError> {
-        let _current = self.enter()?;
-        // SAFETY: the stream lives, by its type.
-        let code = unsafe { symbols::cuStreamQuery(stream.as_ptr().cast()) };
-        if code == CUresult::CUDA_ERROR_NOT_READY as i32 {
-            return Ok(false);
-        }
-        check("cuStreamQuery", code).map(|()| true)
-    }
-
-    /// Lets what comes next in `stream`, which belongs to this context, wait for `event`, which may belong to another.
-    ///
-    /// # Errors
-    ///
-    /// `cuStreamWaitEvent` failed.
-    pub fn wait_event(&self, stream: RawStream<'_>, event: &Event) -> Result<(), DriverError> {
-        let _current = self.enter()?;
-        // SAFETY: stream and event live.
-        unsafe { driver_call!(cuStreamWaitEvent(stream.as_ptr().cast(), event.handle, 0)) }
     }
 }
