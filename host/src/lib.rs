@@ -88,7 +88,8 @@ pub mod tuning;
 
 pub use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, MAX_BLOCKS, MAX_RANKS, Phase, Rank};
 pub use allfold_kernels::protocol::epoch::Epoch;
-pub use allfold_kernels::protocol::preset::{Preset, Soundness};
+pub use allfold_kernels::protocol::preset::Preset;
+pub use allfold_kernels::protocol::soundness::{Assumption, Soundness};
 pub use allfold_kernels::protocol::spec::{Check, Order, Protocol, Reuse, Scope, Start};
 pub use allfold_kernels::protocol::status::{FirstWrong, GaveUp};
 /// The number that a stamped input has for an element, and the sum over all ranks; see [`Communicator::fill_stamps`].

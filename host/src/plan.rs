@@ -4,8 +4,9 @@
 //! chooses differently from its peers hangs them all.
 
 use allfold_kernels::protocol::abi::{Algorithm, InputMode, PACK_BYTES};
-use allfold_kernels::protocol::preset::{Preset, Soundness};
+use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::share;
+use allfold_kernels::protocol::soundness::Soundness;
 use allfold_kernels::protocol::spec::Protocol;
 
 use crate::error::{Error, Result};

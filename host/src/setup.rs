@@ -2,8 +2,8 @@
 //! about a protocol that is not known to be sound.
 
 use allfold_kernels::protocol::abi::{Algorithm, Dtype, MAX_RANKS, PACK_BYTES, WorkspaceLayout};
-use allfold_kernels::protocol::preset::Soundness;
 use allfold_kernels::protocol::share::part_packs;
+use allfold_kernels::protocol::soundness::Soundness;
 
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -30,7 +30,7 @@ pub(crate) fn prepare(world: usize, options: &Options) -> Result<(u32, Workspace
         let name = if options.custom.is_some() { "custom" } else { options.protocol.name() };
         match protocol.soundness(algorithm, input) {
             Soundness::Sound => {}
-            Soundness::RestsOn(what) => tracing::info!(protocol = name, ?algorithm, ?input, "rests on {what}"),
+            Soundness::RestsOn(what) => tracing::info!(protocol = name, ?algorithm, ?input, "rests on {what:?}"),
             Soundness::NotKnown(why) => {
                 tracing::warn!(protocol = name, ?algorithm, ?input, "not known to be sound: {why}")
             }

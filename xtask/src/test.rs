@@ -94,7 +94,7 @@ fn documentation() -> Result<()> {
 
 fn bench() -> Result<()> {
     let mut bench = program()?;
-    bench.args(["bench", "--backend", "cpu", "--json", "-"]).stdout(Stdio::piped());
+    bench.args(["bench", "--backend", "cpu", "--json"]).stdout(Stdio::piped());
     let begun = Instant::now();
     let child = bench.spawn().with_context(|| format!("cannot start {}", shell::line(&bench)))?;
     let said = within(BENCH_LIMIT, child).with_context(|| shell::line(&bench))?;

@@ -11,6 +11,7 @@
 //! | [`element`] | 16-byte packs of each dtype, sums in rank order |
 //! | [`spec`] | a protocol as a value: which barrier, which order, what protects a buffer's reuse |
 //! | [`preset`] | the protocols of other libraries and our own, with the argument for each |
+//! | [`soundness`] | what is known of a protocol |
 //! | [`one_shot`], [`two_shot`] | the algorithms |
 //! | [`delayed`] | a machine with planted delays, for stress runs |
 //! | [`stage`] | the copy that goes before a kernel when the input is not registered |
@@ -30,6 +31,7 @@ pub mod machine;
 pub mod one_shot;
 pub mod preset;
 pub mod share;
+pub mod soundness;
 pub mod spec;
 pub mod stage;
 pub mod status;

@@ -1,28 +1,21 @@
-//! What one may assume of the hardware beyond the memory model, by name. Uses `program`.
+//! What one may assume of the hardware beyond the memory model: what each named assumption is to the checker.
 
-use std::fmt::{self, Display, Formatter};
+pub use allfold_kernels::protocol::soundness::Assumption;
 
 use crate::event::{FenceKind, Op, Order, Place, Scope};
 use crate::program::Program;
 
-/// An assumption that the model does not grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Assumption {
-    /// What came before a kernel in its stream is published by every flag that the kernel stores.
-    KernelEndPublishes,
-    /// What follows a poll, in its thread and after `bar.sync` in its block, comes after the flag that ended it.
-    PollOrdersLoads,
-    /// A store is not seen before the loads that come before it have their values.
-    LoadsDoneBeforeBarrier,
+/// An assumption that the checker can take.
+pub trait Assumed {
+    /// What it is to the checker.
+    fn means(self) -> &'static str;
+    /// `program` with what stands for the assumption. [`Assumption::LoadsDoneBeforeBarrier`] has nothing: it is a
+    /// stronger No-Thin-Air.
+    fn applied_to(self, program: Program) -> Program;
 }
 
-impl Assumption {
-    /// All assumptions.
-    pub const ALL: [Assumption; 3] =
-        [Assumption::KernelEndPublishes, Assumption::PollOrdersLoads, Assumption::LoadsDoneBeforeBarrier];
-
-    /// What it is to the checker.
-    pub const fn means(self) -> &'static str {
+impl Assumed for Assumption {
+    fn means(self) -> &'static str {
         match self {
             Assumption::KernelEndPublishes => {
                 "each thread of a kernel that is not the stream's first starts with a `fence.release.sys`"
@@ -35,9 +28,7 @@ impl Assumption {
         }
     }
 
-    /// `program` with what stands for the assumption. [`Assumption::LoadsDoneBeforeBarrier`] has nothing: it is a
-    /// stronger No-Thin-Air.
-    pub fn applied_to(self, mut program: Program) -> Program {
+    fn applied_to(self, mut program: Program) -> Program {
         match self {
             Assumption::LoadsDoneBeforeBarrier => {}
             Assumption::PollOrdersLoads => {
@@ -64,15 +55,5 @@ impl Assumption {
             }
         }
         program
-    }
-}
-
-impl Display for Assumption {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Assumption::KernelEndPublishes => "KernelEndPublishes",
-            Assumption::PollOrdersLoads => "PollOrdersLoads",
-            Assumption::LoadsDoneBeforeBarrier => "LoadsDoneBeforeBarrier",
-        })
     }
 }

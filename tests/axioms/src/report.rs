@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use allfold_kernels::protocol::abi::Algorithm;
 
-use crate::assumption::Assumption;
+use crate::assumption::{Assumed, Assumption};
 use crate::case::Case;
 use crate::kernels::matrix::{self, STARTS};
 use crate::kernels::{Judgement, judge};

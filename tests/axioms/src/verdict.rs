@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
-use crate::assumption::Assumption;
+use crate::assumption::{Assumed, Assumption};
 use crate::axioms::Axiom;
 use crate::enumerate::{Model, explore};
 use crate::event::{Loc, Reg};

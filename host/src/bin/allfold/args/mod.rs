@@ -106,11 +106,11 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", help_heading = RESULTS)]
     pub seed: Option<u64>,
 
-    /// Write the results as JSON; to standard output for -
-    #[arg(long, value_name = "FILE", help_heading = RESULTS)]
+    /// Write the results as JSON; to standard output without FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = RESULTS)]
     pub json: Option<PathBuf>,
-    /// Write the results as CSV; to standard output for -
-    #[arg(long, value_name = "FILE", help_heading = RESULTS)]
+    /// Write the results as CSV; to standard output without FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = RESULTS)]
     pub csv: Option<PathBuf>,
 }
 

@@ -56,10 +56,10 @@ pub struct StressArgs {
     #[arg(long, help_heading = DISTURBANCE)]
     pub traffic: bool,
 
-    /// Write the results as JSON; to standard output for -
-    #[arg(long, value_name = "FILE", help_heading = RESULTS)]
+    /// Write the results as JSON; to standard output without FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = RESULTS)]
     pub json: Option<PathBuf>,
-    /// Write them as a Markdown table; to standard output for -
-    #[arg(long, value_name = "FILE", help_heading = RESULTS)]
+    /// Write them as a Markdown table; to standard output without FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = RESULTS)]
     pub markdown: Option<PathBuf>,
 }

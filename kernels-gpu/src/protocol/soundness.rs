@@ -1,0 +1,119 @@
+//! What is known of a protocol: sound by the memory model, resting on named assumptions, or not known to be.
+//!
+//! A declaration, written down by hand. The checkers of `tests/` hold it against what they find.
+
+use core::fmt::{self, Display, Formatter};
+
+use super::abi::{Algorithm, InputMode};
+use super::spec::{Order, Protocol, Reuse, Scope};
+
+/// What is known of a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Soundness {
+    /// Right by the PTX memory model and stream order alone.
+    Sound,
+    /// Right if these assumptions about the hardware hold as well.
+    RestsOn(&'static [Assumption]),
+    /// Not known to be right, and why.
+    NotKnown(&'static str),
+}
+
+/// Something about the hardware that the PTX memory model does not promise, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Assumption {
+    /// The end of a kernel or of a copy publishes all that it did to whoever sees a flag, even a volatile one, that the
+    /// next kernel of the same stream stores.
+    KernelEndPublishes,
+    /// What follows a volatile poll that has seen its flag, in its thread and after a block sync in its block, is not
+    /// served from before the flag.
+    PollOrdersLoads,
+    /// A load is done before any store that its block issues after it, with a block sync in between, can be seen.
+    LoadsDoneBeforeBarrier,
+}
+
+impl Assumption {
+    /// Every assumption there is.
+    pub const ALL: [Assumption; 3] =
+        [Assumption::KernelEndPublishes, Assumption::PollOrdersLoads, Assumption::LoadsDoneBeforeBarrier];
+
+    /// The name that users have for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Assumption::KernelEndPublishes => "KernelEndPublishes",
+            Assumption::PollOrdersLoads => "PollOrdersLoads",
+            Assumption::LoadsDoneBeforeBarrier => "LoadsDoneBeforeBarrier",
+        }
+    }
+
+    /// What it says, for a sentence behind its name.
+    pub const fn says(self) -> &'static str {
+        match self {
+            Assumption::KernelEndPublishes => "the end of a kernel publishes what it did to peers, without a release",
+            Assumption::PollOrdersLoads => "loads after a volatile poll are not served from before it",
+            Assumption::LoadsDoneBeforeBarrier => "loads are done when a volatile flag stored after them is seen",
+        }
+    }
+}
+
+impl Display for Assumption {
+    #[inline]
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Protocol {
+    /// What is known of this protocol with `algorithm` and `input`.
+    pub const fn soundness(self, algorithm: Algorithm, input: InputMode) -> Soundness {
+        match (input, self.start.scope, self.start.order) {
+            (InputMode::Copied, Scope::MultiGpu, _) => {
+                return Soundness::NotKnown(
+                    "the kernel copies the input in, but a block does not wait for the same block of every peer, whose copy \
+                     of that chunk may not have happened yet",
+                );
+            }
+            (InputMode::Copied, Scope::Block, Order::Volatile) => {
+                return Soundness::NotKnown(
+                    "the kernel copies the input in, and a volatile flag may be seen before the copied data",
+                );
+            }
+            (InputMode::Copied, Scope::Block, Order::ReleaseAcquire) => {
+                if !self.start.sync_before {
+                    return Soundness::NotKnown(
+                        "the kernel copies the input in, but the block does not synchronise before it announces",
+                    );
+                }
+            }
+            (InputMode::Registered | InputMode::Memcpy, _, _) => {}
+        }
+        match self.middle {
+            Order::ReleaseAcquire => {}
+            Order::Volatile => match algorithm {
+                Algorithm::OneShot => {}
+                Algorithm::TwoShot => {
+                    return Soundness::NotKnown("a volatile middle flag may be seen before the reduced part");
+                }
+            },
+        }
+        let end_is_volatile = match (algorithm, self.reuse) {
+            // The middle barrier says that every peer has read this rank's input.
+            (Algorithm::TwoShot, _) => false,
+            (Algorithm::OneShot, Reuse::EndBarrier { order: Order::ReleaseAcquire, .. }) => false,
+            (Algorithm::OneShot, Reuse::EndBarrier { order: Order::Volatile, .. }) => true,
+            (Algorithm::OneShot, Reuse::Parity) if input.staged() => false,
+            (Algorithm::OneShot, Reuse::Parity | Reuse::Nothing) => {
+                return Soundness::NotKnown(
+                    "nothing keeps a rank from overwriting its input while a peer still reads it",
+                );
+            }
+        };
+        match (self.start.order, end_is_volatile) {
+            (Order::ReleaseAcquire, false) => Soundness::Sound,
+            (Order::ReleaseAcquire, true) => Soundness::RestsOn(&[Assumption::LoadsDoneBeforeBarrier]),
+            (Order::Volatile, false) => {
+                Soundness::RestsOn(&[Assumption::KernelEndPublishes, Assumption::PollOrdersLoads])
+            }
+            (Order::Volatile, true) => Soundness::RestsOn(&Assumption::ALL),
+        }
+    }
+}
