@@ -1,4 +1,5 @@
-//! A machine with planted delays, for stress runs: late ranks and late blocks, at every flag and at every block sync.
+//! A machine with planted delays, for stress runs: late ranks and late blocks, at the start of a kernel, at every flag
+//! and at every block sync.
 
 use super::abi::{FlagRow, Rank};
 use super::element::Element;
@@ -34,7 +35,7 @@ impl<M: Machine> Delayed<'_, M> {
         self.perhaps(epoch.0 as u32 ^ rank ^ (row.phase as u32) << 24, 4);
     }
 
-    /// At a block sync: late is this thread, and with it its block.
+    /// At a block sync or at the start: late is this thread, and with it its block.
     #[inline(always)]
     fn at_sync(&self) {
         self.perhaps(self.machine.ticks() ^ self.machine.block() << 20, 1);
@@ -117,6 +118,8 @@ impl<M: Machine> Machine for Delayed<'_, M> {
     }
     #[inline(always)]
     fn ld_epoch(&self, block: u32) -> Epoch {
+        // The first thing that a kernel does: a block that is late here has not copied its input in.
+        self.at_sync();
         self.machine.ld_epoch(block)
     }
     #[inline(always)]
