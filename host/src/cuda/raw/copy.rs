@@ -76,11 +76,12 @@ impl Context {
         })
     }
 
-    /// As [`Context::copy`], in the order of `stream`, which belongs to this context.
+    /// Copies `bytes` bytes on the device, in the order of `stream`, which belongs to this context.
     ///
     /// # Safety
     ///
-    /// - As for [`Context::copy`], until the stream has done it.
+    /// - Both ranges are memory that this device may use, and do not overlap.
+    /// - Nothing else uses `to`, or writes `from`, until the stream has done it.
     ///
     /// # Errors
     ///
