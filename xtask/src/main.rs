@@ -10,6 +10,7 @@ mod build_ptx;
 mod bundle;
 mod debian;
 mod driver_symbols;
+mod model;
 mod shell;
 mod test;
 mod tidy;
@@ -36,6 +37,18 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Ask the kernels, under a model checker, which barrier each all-reduce needs, and write docs/barriers.md
+    Model {
+        /// Write nothing; fail if the page is not what the model says
+        #[arg(long)]
+        check: bool,
+        /// Check the verdicts alone, less deep
+        #[arg(long)]
+        quick: bool,
+        /// Ask nothing: put the last run's verdicts into the page's words
+        #[arg(long)]
+        text: bool,
+    },
     /// All that CI runs
     Test,
     /// Check the house rules that no compiler checks
@@ -49,6 +62,7 @@ fn main() -> ExitCode {
         Command::BuildPtx { check } => build_ptx::run(check),
         Command::AuditPtx { check } => audit_ptx::run(check),
         Command::DriverSymbols { check } => driver_symbols::run(check),
+        Command::Model { check, quick, text } => model::run(check, quick, text),
         Command::Test => test::run(),
         Command::Tidy => tidy::run(),
         Command::Bundle => bundle::run(),

@@ -1,0 +1,173 @@
+//! The mutation check: every strength of the sound protocols is taken away, one at a time, and the model must notice.
+
+use allfold_kernels::protocol::abi::{Algorithm, InputMode, Phase};
+use allfold_kernels::protocol::preset::Preset;
+use allfold_kernels::protocol::spec::{Check, Order, Protocol, Reuse, Scope};
+
+use crate::assumptions::Assumptions;
+use crate::cell::{Cell, Efforts, SHAPES, Verdict};
+use crate::explore::Subject;
+use crate::mutants::Mutation;
+use crate::program::{Call, Launch, Program, Usage};
+use crate::search::{Counterexample, search};
+
+/// One fault in one protocol.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// Whose protocol.
+    pub preset: Preset,
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// The input mode.
+    pub input: InputMode,
+    /// The protocol with the fault, where it is in the protocol.
+    pub protocol: Protocol,
+    /// The fault, where it is in the machine.
+    pub mutation: Mutation,
+    /// In words.
+    pub name: String,
+}
+
+/// What the model said.
+#[derive(Clone, Debug)]
+pub enum Fate {
+    /// It fails; and the assumptions with which it would not, for a weaker memory order.
+    Killed(Box<Counterexample>, Option<Verdict>),
+    /// No execution that was explored fails.
+    Survived,
+}
+
+/// Presets whose protocols are taken apart.
+const PRESETS: [Preset; 2] = [Preset::Allfold, Preset::Trtllm];
+
+/// All faults, protocol by protocol.
+pub fn all() -> Vec<Fault> {
+    let forms = PRESETS.into_iter().flat_map(|preset| {
+        Algorithm::ALL.into_iter().flat_map(move |algorithm| InputMode::ALL.map(|input| (preset, algorithm, input)))
+    });
+    let of_form = |(preset, algorithm, input): (Preset, _, _)| {
+        let protocol = preset.protocol(algorithm, input)?;
+        let fault = |(name, mutation, protocol)| Fault { preset, algorithm, input, protocol, mutation, name };
+        Some(in_protocol(protocol, algorithm, input).into_iter().map(fault).collect::<Vec<_>>())
+    };
+    forms.filter_map(of_form).flatten().collect()
+}
+
+fn in_protocol(protocol: Protocol, algorithm: Algorithm, input: InputMode) -> Vec<(String, Mutation, Protocol)> {
+    let two_shot = algorithm == Algorithm::TwoShot;
+    let end =
+        if let Reuse::EndBarrier { order, sync_after } = protocol.reuse { Some((order, sync_after)) } else { None };
+    let mut faults = Vec::new();
+    let mut machine = |name: String, mutation| faults.push((name, mutation, protocol));
+
+    let mut phases = vec![(Phase::Start, "start", protocol.start.order)];
+    phases.extend(two_shot.then_some((Phase::Middle, "middle", protocol.middle)));
+    phases.extend(end.map(|(order, _)| (Phase::End, "end", order)));
+    for &(phase, name, order) in &phases {
+        if order == Order::ReleaseAcquire {
+            machine(format!("{name}: release becomes volatile"), Mutation::WeakStore(phase));
+            machine(format!("{name}: acquire becomes volatile"), Mutation::WeakLoad(phase));
+        }
+        machine(format!("{name}: nobody waits"), Mutation::NoWait(phase));
+        machine(format!("{name}: nobody announces"), Mutation::NoArrive(phase));
+        machine(format!("{name}: no barrier"), Mutation::NoBarrier(phase));
+    }
+
+    let mut syncs = Vec::new();
+    syncs.extend(protocol.start.sync_before.then_some("before start"));
+    syncs.push("after start");
+    syncs.extend(if two_shot { &["before middle", "after middle"][..] } else { &[] });
+    syncs.extend(end.map(|_| "before end"));
+    syncs.extend(end.and_then(|(_, sync_after)| sync_after.then_some("after end")));
+    for (number, place) in (0..).zip(syncs) {
+        machine(format!("no block sync {place}"), Mutation::NoSync(number));
+    }
+
+    if two_shot {
+        machine("each block gathers the other block's chunks".into(), Mutation::OtherReduced);
+    } else if input == InputMode::Copied {
+        machine("each block reads the other block's copies".into(), Mutation::OtherStaged);
+    }
+    machine("a block moves its own epoch word only".into(), Mutation::OwnEpochOnly);
+    if phases.len() > 1 || protocol.start.scope == Scope::Block {
+        machine("one flag row for all blocks".into(), Mutation::OneFlagBlock);
+    }
+    if phases.len() > 1 {
+        machine("one flag row for all phases".into(), Mutation::OneFlagPhase);
+    }
+    machine("one bank of flags".into(), Mutation::OneFlagBank);
+
+    let equal = Protocol { check: Check::Equal, ..protocol };
+    if protocol.check == Check::Reached {
+        faults.push(("equality in place of \"reached\"".into(), Mutation::Nothing, equal));
+        faults.push(("one bank of flags, and equality".into(), Mutation::OneFlagBank, equal));
+    }
+    if protocol.alternates() {
+        let single = Protocol { reuse: Reuse::Nothing, ..protocol };
+        faults.push(("one staging bank".into(), Mutation::Nothing, single));
+    }
+    if protocol.copy_in {
+        let mut multi_gpu = protocol;
+        multi_gpu.start.scope = Scope::MultiGpu;
+        faults.push(("multi-GPU start barrier".into(), Mutation::Nothing, multi_gpu));
+    }
+    faults
+}
+
+impl Fault {
+    /// What the caller may do with such a protocol.
+    fn cells(&self) -> Vec<Cell> {
+        let usages = if self.input.staged() { &[Usage::InTurn][..] } else { &[Usage::Rewritten, Usage::InTurn] };
+        let cell = |&usage| Cell { algorithm: self.algorithm, input: self.input, protocol: self.protocol, usage };
+        usages.iter().map(cell).collect()
+    }
+
+    /// Every program that could notice: each shape; a grid that shrinks and grows again; after the other algorithm.
+    fn programs(&self) -> Vec<Program> {
+        let cells = self.cells();
+        let mut programs: Vec<_> = cells.iter().flat_map(|cell| SHAPES.map(|shape| cell.program(shape))).collect();
+        let usage = cells[0].usage;
+        let [small, two_blocks, ..] = SHAPES;
+        let mut row = |shape, calls: [(&Cell, u32); 3]| {
+            let calls = calls.map(|(cell, blocks)| Call { blocks, ..cell.call(shape) }).to_vec();
+            programs.push(Program { shape, calls, usage, launch: Launch::InOrder });
+        };
+        let this = &cells[0];
+        row(two_blocks, [(this, 2), (this, 1), (this, 2)]);
+        let other = match self.algorithm {
+            Algorithm::OneShot => Algorithm::TwoShot,
+            Algorithm::TwoShot => Algorithm::OneShot,
+        };
+        if let Some(protocol) = self.preset.protocol(other, self.input) {
+            let other = &Cell { algorithm: other, protocol, ..*this };
+            row(small, [(other, 1), (other, 1), (this, 1)]);
+            row(two_blocks, [(other, 2), (other, 1), (this, 2)]);
+        }
+        programs
+    }
+
+    /// Whether the model notices.
+    pub fn fate(&self, efforts: Efforts) -> Fate {
+        let notices = |program: Program| {
+            let shape = program.shape;
+            let subject = Subject { program, assumptions: Assumptions::NONE, mutation: self.mutation };
+            search(&subject, efforts(shape)).err()
+        };
+        let Some(found) = self.programs().into_iter().find_map(notices) else { return Fate::Survived };
+        let weaker_order = match self.mutation {
+            Mutation::WeakStore(_) | Mutation::WeakLoad(_) => Some(self.cells()[0].verdict(self.mutation, efforts)),
+            Mutation::Nothing
+            | Mutation::NoArrive(_)
+            | Mutation::NoWait(_)
+            | Mutation::NoBarrier(_)
+            | Mutation::NoSync(_)
+            | Mutation::OtherStaged
+            | Mutation::OtherReduced
+            | Mutation::OwnEpochOnly
+            | Mutation::OneFlagBank
+            | Mutation::OneFlagPhase
+            | Mutation::OneFlagBlock => None,
+        };
+        Fate::Killed(found, weaker_order)
+    }
+}

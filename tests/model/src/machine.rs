@@ -1,0 +1,239 @@
+//! One GPU thread as loom sees it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use allfold_kernels::protocol::abi::{FlagRow, Rank};
+use allfold_kernels::protocol::element::Element;
+use allfold_kernels::protocol::epoch::Epoch;
+use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+use allfold_kernels::protocol::spec::Order;
+use allfold_kernels::protocol::status::GaveUp;
+use loom::sync::atomic::{Ordering, fence};
+
+use crate::assumptions::{Assumption, Assumptions};
+use crate::block::Meeting;
+use crate::memory::{Data, Memory};
+use crate::mutants::Mutation;
+use crate::program::{Access, Area, Program};
+use crate::trace::{DataStep, Failure, FlagStep, Log, Thread, What, Who};
+
+/// Failed polls after which a thread is taken to wait for ever: loom lets all others go on after each.
+const FAILED_POLLS_OF_A_HANG: u64 = 100;
+/// Elements of a pack: all elements are f32.
+const LANES: u64 = 4;
+
+/// All that the threads of one execution share.
+pub struct World {
+    /// What is run.
+    pub program: Program,
+    /// What is assumed.
+    pub assumptions: Assumptions,
+    /// The planted fault.
+    pub mutation: Mutation,
+    /// See [`Depth::patience`](crate::explore::Depth::patience).
+    pub patience: Option<u64>,
+    /// Flags, epoch words, data.
+    pub memory: Memory,
+    /// Where the threads of a block meet; block by block, rank by rank.
+    pub blocks: Vec<Meeting>,
+    /// Where all threads of a rank meet: the order of its stream.
+    pub streams: Vec<Meeting>,
+    /// What happens.
+    pub log: Log,
+}
+
+/// A thread of a block of a rank in one call; or the stream of a rank, as a grid of one thread.
+pub struct LoomMachine {
+    /// What is shared.
+    pub world: Rc<World>,
+    /// The rank.
+    pub rank: Rank,
+    /// Block and thread; `None` for the stream.
+    pub place: Option<(u32, u32)>,
+    /// The number of the call, from 1.
+    pub call: u32,
+    /// Before which access the kernel waits for the kernel before it; `None`: it was launched when that one had ended,
+    /// or has waited.
+    pub waits_before: Cell<Option<Access>>,
+    /// Whether the last poll gave less than what the flag holds.
+    pub stale: Cell<bool>,
+}
+
+impl LoomMachine {
+    /// Stores pack `pack` of an area by its name.
+    pub fn write(&self, area: Area, pack: u32, value: Pack) {
+        let store = || self.world.memory.store(self.rank, area, pack, value);
+        let what = What::Data(DataStep { stores: true, area, owner: self.rank, pack, value: Some(value) });
+        match self.world.memory.data(area) {
+            // The access fails where it does, and then is the last step.
+            Data::Cells => {
+                self.log(what);
+                store();
+            }
+            // The access lets other threads go first, and does not fail.
+            Data::Words => {
+                store();
+                self.log(what);
+            }
+        }
+    }
+
+    fn read(&self, area: Area, owner: Rank, pack: u32) -> Pack {
+        let load = || self.world.memory.load(owner, area, pack);
+        let what = |value| What::Data(DataStep { stores: false, area, owner, pack, value });
+        match self.world.memory.data(area) {
+            Data::Cells => {
+                self.log(what(None));
+                let value = load();
+                self.world.log.saw(value);
+                value
+            }
+            Data::Words => {
+                let value = load();
+                self.log(what(Some(value)));
+                value
+            }
+        }
+    }
+
+    /// The kernel comes to an access of this kind.
+    fn comes_to(&self, access: Access) {
+        if self.waits_before.get() == Some(access) {
+            self.waits_before.set(None);
+            self.world.streams[self.rank.0 as usize].meet(true, || ());
+        }
+    }
+
+    /// Tells the log.
+    pub fn log(&self, what: What) {
+        let thread = self.place.map(|(block, thread)| Thread { call: self.call, block, thread });
+        self.world.log.push(Who { rank: self.rank, thread }, what);
+    }
+
+    fn area(&self, region: Region) -> Area {
+        let program = &self.world.program;
+        match region {
+            Region::Source => program.source(self.call),
+            Region::Input(bank) => program.input(self.call, bank),
+            Region::Scratch => Area::Scratch,
+            Region::Output => program.output(self.call),
+        }
+    }
+
+    fn tell(&self, listener: Rank, row: FlagRow, epoch: Epoch, order: Order) {
+        self.comes_to(Access::Flag);
+        let ordering = match order {
+            Order::Volatile => Ordering::Relaxed,
+            Order::ReleaseAcquire => Ordering::Release,
+        };
+        self.world.memory.flag(listener, row, self.rank).store(epoch, ordering);
+        self.log(What::Flag(FlagStep { tells: true, peer: listener, phase: row.phase, epoch, order }));
+    }
+
+    fn poll(&self, emitter: Rank, row: FlagRow, order: Order) -> Epoch {
+        let ordering = match order {
+            Order::Volatile => Ordering::Relaxed,
+            Order::ReleaseAcquire => Ordering::Acquire,
+        };
+        let flag = self.world.memory.flag(self.rank, row, emitter);
+        let epoch = flag.load(ordering);
+        self.stale.set(epoch != flag.newest());
+        self.log(What::Flag(FlagStep { tells: false, peer: emitter, phase: row.phase, epoch, order }));
+        match order {
+            Order::Volatile if self.world.assumptions.has(Assumption::PollOrdersLoads) => fence(Ordering::Acquire),
+            Order::Volatile | Order::ReleaseAcquire => {}
+        }
+        epoch
+    }
+}
+
+impl Machine for LoomMachine {
+    fn rank(&self) -> Rank {
+        self.rank
+    }
+    fn world(&self) -> u32 {
+        self.world.program.shape.ranks
+    }
+    fn block(&self) -> u32 {
+        self.place.map_or(0, |(block, _)| block)
+    }
+    fn blocks(&self) -> u32 {
+        self.place.map_or(1, |_| self.world.program.call(self.call).blocks)
+    }
+    fn thread(&self) -> u32 {
+        self.place.map_or(0, |(_, thread)| thread)
+    }
+    fn threads(&self) -> u32 {
+        self.place.map_or(1, |_| self.world.program.shape.threads)
+    }
+    fn elems(&self) -> u64 {
+        self.world.program.packs() as u64 * LANES
+    }
+    fn aligned(&self) -> bool {
+        true
+    }
+
+    fn sync_block(&self) {
+        self.sync_block_all(true);
+    }
+    fn sync_block_all(&self, ok: bool) -> bool {
+        self.log(What::Sync);
+        let block = self.rank.0 * self.world.program.shape.blocks + self.block();
+        self.world.blocks[block as usize].meet(ok, || ())
+    }
+    fn spin(&self, tries: u64) -> bool {
+        if self.world.patience.is_some_and(|patience| self.stale.get() || tries > patience) {
+            loom::skip_branch();
+        }
+        loom::thread::yield_now();
+        tries < FAILED_POLLS_OF_A_HANG
+    }
+    fn report(&self, gave_up: GaveUp) {
+        self.world.log.fail(Failure::Hang { waits: self.rank, missing: gave_up.missing, phase: gave_up.phase })
+    }
+
+    fn st_flag_volatile(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
+        self.tell(listener, row, epoch, Order::Volatile);
+    }
+    fn ld_flag_volatile(&self, emitter: Rank, row: FlagRow) -> Epoch {
+        self.poll(emitter, row, Order::Volatile)
+    }
+    fn st_flag_release(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
+        self.tell(listener, row, epoch, Order::ReleaseAcquire);
+    }
+    fn ld_flag_acquire(&self, emitter: Rank, row: FlagRow) -> Epoch {
+        self.poll(emitter, row, Order::ReleaseAcquire)
+    }
+
+    fn ld_epoch(&self, block: u32) -> Epoch {
+        self.comes_to(Access::Epoch);
+        self.log(What::EpochWord { block, stored: None });
+        self.world.memory.load_epoch(self.rank, block)
+    }
+    fn st_epoch(&self, block: u32, epoch: Epoch) {
+        // Nobody looks at the words of blocks that no call of the program has.
+        if block < self.world.program.shape.blocks {
+            self.log(What::EpochWord { block, stored: Some(epoch) });
+            self.world.memory.store_epoch(self.rank, block, epoch);
+        }
+    }
+
+    fn ld_pack(&self, region: Region, owner: Rank, pack: u64) -> Pack {
+        self.comes_to(Access::Data);
+        self.read(self.area(region), owner, pack as u32)
+    }
+    fn st_pack(&self, region: Region, pack: u64, value: Pack) {
+        self.write(self.area(region), pack as u32, value);
+    }
+    fn ld_elem<T: Element>(&self, _: Region, _: Rank, _: u64) -> Pack {
+        unreachable!("all buffers are aligned and their last pack is full")
+    }
+    fn st_elem<T: Element>(&self, _: Region, _: u64, _: Pack) {
+        unreachable!("all buffers are aligned and their last pack is full")
+    }
+
+    fn add_wrong(&self, _: u64, _: u64, _: u32, _: Epoch) {
+        unreachable!("no verify kernel runs here")
+    }
+}

@@ -1,0 +1,184 @@
+//! A machine with one fault: how a protocol is weakened without touching the source of the kernels.
+
+use std::cell::Cell;
+
+use allfold_kernels::protocol::abi::{Bank, FlagRow, Phase, Rank};
+use allfold_kernels::protocol::element::Element;
+use allfold_kernels::protocol::epoch::Epoch;
+use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+use allfold_kernels::protocol::status::GaveUp;
+
+/// A fault of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// None.
+    Nothing,
+    /// Release stores of this phase are volatile.
+    WeakStore(Phase),
+    /// Acquire polls of this phase are volatile.
+    WeakLoad(Phase),
+    /// Nobody announces in this phase.
+    NoArrive(Phase),
+    /// Nobody waits in this phase.
+    NoWait(Phase),
+    /// Neither.
+    NoBarrier(Phase),
+    /// The block sync of this number, counted from 0 in each call, is left out.
+    NoSync(u32),
+    /// With two blocks, each reads the staged chunks that are the other's.
+    OtherStaged,
+    /// With two blocks, each gathers the reduced chunks that are the other's.
+    OtherReduced,
+    /// A block moves its own epoch word and no other.
+    OwnEpochOnly,
+    /// One bank of flags serves every epoch.
+    OneFlagBank,
+    /// One row of flags serves every phase.
+    OneFlagPhase,
+    /// One row of flags serves every block.
+    OneFlagBlock,
+}
+
+/// A thread with a fault, in one call.
+pub struct Mutant<M> {
+    inner: M,
+    mutation: Mutation,
+    /// Block syncs so far.
+    syncs: Cell<u32>,
+    /// The epoch of the call.
+    epoch: Cell<Epoch>,
+    /// Whether what is loaded belongs to the other block.
+    swapped: Cell<bool>,
+}
+
+impl<M: Machine> Mutant<M> {
+    /// `inner` with `mutation`.
+    pub fn new(inner: M, mutation: Mutation) -> Mutant<M> {
+        Mutant { inner, mutation, syncs: Cell::new(0), epoch: Cell::new(Epoch(0)), swapped: Cell::new(false) }
+    }
+
+    fn row(&self, row: FlagRow) -> FlagRow {
+        let one = |mutation| self.mutation == mutation;
+        FlagRow {
+            phase: if one(Mutation::OneFlagPhase) { Phase::Start } else { row.phase },
+            bank: if one(Mutation::OneFlagBank) { Bank(0) } else { row.bank },
+            block: if one(Mutation::OneFlagBlock) { 0 } else { row.block },
+        }
+    }
+
+    fn silent(&self, phase: Phase) -> bool {
+        self.mutation == Mutation::NoArrive(phase) || self.mutation == Mutation::NoBarrier(phase)
+    }
+
+    fn deaf(&self, phase: Phase) -> bool {
+        self.mutation == Mutation::NoWait(phase) || self.mutation == Mutation::NoBarrier(phase)
+    }
+
+    /// Whether the next block sync is the one that is left out.
+    fn leaves_out_sync(&self) -> bool {
+        let number = self.syncs.replace(self.syncs.get() + 1);
+        self.mutation == Mutation::NoSync(number)
+    }
+}
+
+/// The fault is where a method does more than pass on.
+impl<M: Machine> Machine for Mutant<M> {
+    fn sync_block(&self) {
+        if !self.leaves_out_sync() {
+            self.inner.sync_block()
+        }
+    }
+    fn sync_block_all(&self, ok: bool) -> bool {
+        if self.leaves_out_sync() { ok } else { self.inner.sync_block_all(ok) }
+    }
+
+    fn st_flag_volatile(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
+        if !self.silent(row.phase) {
+            self.inner.st_flag_volatile(listener, self.row(row), epoch)
+        }
+    }
+    fn ld_flag_volatile(&self, emitter: Rank, row: FlagRow) -> Epoch {
+        if self.deaf(row.phase) { self.epoch.get() } else { self.inner.ld_flag_volatile(emitter, self.row(row)) }
+    }
+    fn st_flag_release(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
+        if self.mutation == Mutation::WeakStore(row.phase) {
+            self.st_flag_volatile(listener, row, epoch)
+        } else if !self.silent(row.phase) {
+            self.inner.st_flag_release(listener, self.row(row), epoch)
+        }
+    }
+    fn ld_flag_acquire(&self, emitter: Rank, row: FlagRow) -> Epoch {
+        if self.deaf(row.phase) || self.mutation == Mutation::WeakLoad(row.phase) {
+            self.ld_flag_volatile(emitter, row)
+        } else {
+            self.inner.ld_flag_acquire(emitter, self.row(row))
+        }
+    }
+
+    fn ld_epoch(&self, block: u32) -> Epoch {
+        let epoch = self.inner.ld_epoch(block);
+        self.epoch.set(epoch.next());
+        epoch
+    }
+    fn st_epoch(&self, block: u32, epoch: Epoch) {
+        if self.mutation != Mutation::OwnEpochOnly || block == self.block() {
+            self.inner.st_epoch(block, epoch)
+        }
+    }
+
+    fn ld_pack(&self, region: Region, owner: Rank, pack: u64) -> Pack {
+        let of_the_other = match region {
+            Region::Input(_) => self.mutation == Mutation::OtherStaged,
+            Region::Scratch => self.mutation == Mutation::OtherReduced,
+            Region::Source | Region::Output => false,
+        };
+        let swapped = of_the_other && self.blocks() == 2;
+        self.swapped.set(swapped);
+        self.inner.ld_pack(region, owner, if swapped { pack ^ 1 } else { pack })
+    }
+    fn st_pack(&self, region: Region, pack: u64, value: Pack) {
+        // What belongs to the other block also goes where the other block would have put it.
+        let swapped = self.swapped.replace(false);
+        self.inner.st_pack(region, if swapped { pack ^ 1 } else { pack }, value)
+    }
+
+    fn rank(&self) -> Rank {
+        self.inner.rank()
+    }
+    fn world(&self) -> u32 {
+        self.inner.world()
+    }
+    fn block(&self) -> u32 {
+        self.inner.block()
+    }
+    fn blocks(&self) -> u32 {
+        self.inner.blocks()
+    }
+    fn thread(&self) -> u32 {
+        self.inner.thread()
+    }
+    fn threads(&self) -> u32 {
+        self.inner.threads()
+    }
+    fn elems(&self) -> u64 {
+        self.inner.elems()
+    }
+    fn aligned(&self) -> bool {
+        self.inner.aligned()
+    }
+    fn spin(&self, tries: u64) -> bool {
+        self.inner.spin(tries)
+    }
+    fn report(&self, gave_up: GaveUp) {
+        self.inner.report(gave_up)
+    }
+    fn ld_elem<T: Element>(&self, region: Region, owner: Rank, elem: u64) -> Pack {
+        self.inner.ld_elem::<T>(region, owner, elem)
+    }
+    fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack) {
+        self.inner.st_elem::<T>(region, elem, value)
+    }
+    fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch) {
+        self.inner.add_wrong(count, elem, bits, epoch)
+    }
+}

@@ -1,0 +1,118 @@
+//! What the page calls things.
+
+use allfold_kernels::protocol::abi::{Algorithm, InputMode};
+use allfold_kernels::protocol::preset::Preset;
+use allfold_kernels::protocol::spec::{Order, Reuse, Scope, Start};
+
+use crate::assumptions::Assumption;
+use crate::cell::Cell;
+use crate::program::Usage;
+
+pub fn algorithm(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::OneShot => "one-shot",
+        Algorithm::TwoShot => "two-shot",
+    }
+}
+
+pub fn input(input: InputMode) -> &'static str {
+    match input {
+        InputMode::Registered => "registered",
+        InputMode::Memcpy => "memcpy",
+        InputMode::Copied => "copied",
+    }
+}
+
+/// What the caller does with a registered input; nothing for a staged one.
+pub fn usage(cell_input: InputMode, usage: Usage) -> &'static str {
+    match usage {
+        Usage::InTurn if cell_input.staged() => "",
+        Usage::InTurn => "two inputs in turn",
+        Usage::Rewritten => "rewritten at once",
+        Usage::InPlace => "in place",
+        Usage::Chained => "chained",
+    }
+}
+
+fn order(order: Order) -> &'static str {
+    match order {
+        Order::Volatile => "volatile",
+        Order::ReleaseAcquire => "release/acquire",
+    }
+}
+
+pub fn start(start: Start) -> String {
+    let scope = match start.scope {
+        Scope::MultiGpu => "multi-GPU",
+        Scope::Block => "block",
+    };
+    format!("{scope}, {}", order(start.order))
+}
+
+pub fn reuse(reuse: Reuse) -> String {
+    match reuse {
+        Reuse::Nothing => "nothing".to_string(),
+        Reuse::Parity => "parity".to_string(),
+        Reuse::EndBarrier { order: of, .. } => format!("barrier, {}", order(of)),
+    }
+}
+
+/// `one-shot registered, rewritten at once`.
+pub fn form(cell: &Cell) -> String {
+    let form = format!("{} {}", algorithm(cell.algorithm), input(cell.input));
+    match usage(cell.input, cell.usage) {
+        "" => form,
+        usage => format!("{form}, {usage}"),
+    }
+}
+
+/// `one-shot memcpy: start multi-GPU, volatile; end parity`.
+pub fn cell(cell: &Cell) -> String {
+    format!("{}: start {}; end {}", form(cell), start(cell.protocol.start), reuse(cell.protocol.reuse))
+}
+
+/// `vllm: two-shot memcpy`.
+pub fn preset(preset: Preset, cell: &Cell) -> String {
+    format!("{}: {}", preset.name(), form(cell))
+}
+
+/// `allfold: one-shot registered, in place`, `volatile middle: two-shot memcpy`.
+pub fn special(cell: &Cell) -> String {
+    let what = match cell.protocol.middle {
+        Order::Volatile => "volatile middle",
+        Order::ReleaseAcquire => Preset::Allfold.name(),
+    };
+    format!("{what}: {}", form(cell))
+}
+
+/// One letter for an assumption.
+pub fn letter(assumption: Assumption) -> &'static str {
+    match assumption {
+        Assumption::KernelEndPublishes => "**K**",
+        Assumption::PollOrdersLoads => "**P**",
+        Assumption::LoadsDoneBeforeBarrier => "**L**",
+    }
+}
+
+/// 12345 as `12,345`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!([0, 999, 1000, 1234567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
+    }
+}

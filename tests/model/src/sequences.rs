@@ -1,0 +1,80 @@
+//! Calls of different forms in a row, as a communicator has them; and kernels that are launched early.
+
+use allfold_kernels::protocol::abi::{Algorithm, InputMode};
+use allfold_kernels::protocol::preset::Preset;
+
+use crate::assumptions::Assumptions;
+use crate::cell::{Cell, Efforts, SHAPES};
+use crate::explore::Subject;
+use crate::mutants::Mutation;
+use crate::program::{Access, Call, Launch, Program, Usage};
+use crate::search::{Counterexample, Coverage, search};
+
+/// The rows of three calls that are made of our own forms, with one block and with grids of two, one and two blocks.
+pub fn mixed() -> Vec<Program> {
+    let form = |algorithm, input| {
+        let protocol = Preset::Allfold.protocol(algorithm, input)?;
+        Some(Cell { algorithm, input, protocol, usage: Usage::Rewritten })
+    };
+    let forms: Vec<_> = Algorithm::ALL
+        .into_iter()
+        .flat_map(|algorithm| InputMode::ALL.into_iter().filter_map(move |input| form(algorithm, input)))
+        .collect();
+    let [small, two_blocks, ..] = SHAPES;
+    let mut programs = Vec::new();
+    for first in &forms {
+        for second in &forms {
+            for third in &forms {
+                for (shape, grids) in [(small, [1, 1, 1]), (two_blocks, [2, 1, 2])] {
+                    let mut grids = grids.into_iter();
+                    let calls = [first, second, third]
+                        .map(|cell| Call { blocks: grids.next().unwrap_or(shape.blocks), ..cell.call(shape) });
+                    let calls = calls.to_vec();
+                    programs.push(Program { shape, calls, usage: Usage::Rewritten, launch: Launch::InOrder });
+                }
+            }
+        }
+    }
+    programs
+}
+
+/// A kernel that is launched before the end of the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Early {
+    /// Whether the kernel before is an all-reduce too; else it only writes the input.
+    pub after_all_reduce: bool,
+    /// Before which of its accesses it waits for that one.
+    pub waits_before: Access,
+}
+
+/// The early launches that tell something.
+pub const EARLY: [Early; 4] = [
+    Early { after_all_reduce: false, waits_before: Access::Epoch },
+    Early { after_all_reduce: false, waits_before: Access::Data },
+    Early { after_all_reduce: true, waits_before: Access::Epoch },
+    Early { after_all_reduce: true, waits_before: Access::Flag },
+];
+
+impl Early {
+    /// Our own registered one-shot, launched so.
+    ///
+    /// # Panics
+    /// When there is no such form.
+    pub fn program(self) -> Program {
+        let (algorithm, input) = (Algorithm::OneShot, InputMode::Registered);
+        let protocol = Preset::Allfold.protocol(algorithm, input).expect("our own has every form");
+        let usage = Usage::Chained;
+        let call = Cell { algorithm, input, protocol, usage }.call(SHAPES[0]);
+        let calls = vec![call; 1 + self.after_all_reduce as usize];
+        Program { shape: SHAPES[0], calls, usage, launch: Launch::Early(self.waits_before) }
+    }
+}
+
+/// Looks for a failure with nothing assumed.
+///
+/// # Errors
+/// The first failure.
+pub fn check(program: Program, efforts: Efforts) -> Result<Coverage, Box<Counterexample>> {
+    let shape = program.shape;
+    search(&Subject { program, assumptions: Assumptions::NONE, mutation: Mutation::Nothing }, efforts(shape))
+}

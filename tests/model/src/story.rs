@@ -1,0 +1,131 @@
+//! The steps of a failing execution, as lines that a person can follow.
+
+use std::fmt::{self, Display, Formatter};
+
+use allfold_kernels::protocol::abi::Rank;
+use allfold_kernels::protocol::machine::Pack;
+
+use crate::program::{Area, Program, Usage};
+use crate::stream::digits;
+use crate::trace::{DataStep, Failure, Step, What, Who};
+use tell::Teller;
+
+mod tell;
+
+/// What happened, line by line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Story {
+    /// The steps, numbered from 1 when printed.
+    pub lines: Vec<String>,
+    /// What came of it.
+    pub end: String,
+    /// All of it in half a sentence.
+    pub short: String,
+}
+
+impl Display for Story {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (index, line) in self.lines.iter().enumerate() {
+            writeln!(f, "{:>2}. {line}", index + 1)?;
+        }
+        writeln!(f, "    {}", self.end)
+    }
+}
+
+impl Story {
+    /// Tells `steps`, which ended in `failure`.
+    pub fn new(program: &Program, failure: &Failure, steps: &[Step]) -> Story {
+        let teller = Teller { program, steps, lines: lines(program, failure, steps) };
+        Story { lines: teller.told(), end: teller.end(failure), short: teller.short(failure) }
+    }
+}
+
+/// Steps of one thread that go into one line.
+struct Line {
+    who: Who,
+    what: What,
+    packs: Vec<u32>,
+    /// The last step in it.
+    last: usize,
+}
+
+/// The steps that matter, those that belong together in one line, up to the cause of the failure.
+fn lines(program: &Program, failure: &Failure, steps: &[Step]) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for (index, &Step { who, what }) in steps.iter().enumerate() {
+        let fails = index + 1 == steps.len() && *failure == Failure::Race;
+        let matters = match what {
+            What::Data(data) => data.area.shared() && (data.stores || data.owner != who.rank),
+            What::Flag(flag) => flag.tells || flag.epoch.0 >= who.call().into(),
+            What::Sync => program.shape.threads > 1,
+            What::Begin => true,
+            What::EpochWord { .. } => steps.last().is_some_and(|last| place(last) == place(&Step { who, what })),
+        };
+        if !fails && !matters {
+            continue;
+        }
+        let packs = if let What::Data(data) = what { vec![data.pack] } else { vec![] };
+        match lines.last_mut() {
+            Some(line) if !fails && line.who == who && together(line.what, what) => {
+                line.packs.extend(packs);
+                line.last = index;
+            }
+            Some(_) | None => lines.push(Line { who, what, packs, last: index }),
+        }
+    }
+    if let &Failure::WrongSum { rank, call, .. } = failure {
+        let cause = |line: &Line| line.who.rank == rank && line.who.call() == call && line.needs_another(program);
+        let end = lines.iter().rposition(cause).map_or(lines.len(), |cause| cause + 1);
+        lines.truncate(end);
+    }
+    lines
+}
+
+/// Whether two steps of a thread in a row go into one line.
+fn together(line: What, step: What) -> bool {
+    let sort = |what| {
+        let What::Data(data) = what else { return None };
+        Some((data.stores, data.area, data.owner, data.value.map(|Pack([call, ..])| call)))
+    };
+    sort(line).is_some() && sort(line) == sort(step)
+}
+
+impl Line {
+    /// Whether it is a load that gave something that is not of the reader's call.
+    fn needs_another(&self, program: &Program) -> bool {
+        let What::Data(DataStep { stores: false, area, owner, value: Some(value), .. }) = self.what else {
+            return false;
+        };
+        calls(program, area, owner, value).iter().any(|&call| call != self.who.call())
+    }
+}
+
+/// The numbers of the calls that a value of `owner`'s `area` is made of. One number: it is one rank's input.
+fn calls(program: &Program, area: Area, owner: Rank, value: Pack) -> Vec<u32> {
+    let digits = digits(value, program.shape.ranks);
+    let of_others = digits.iter().enumerate().any(|(rank, &digit)| rank != owner.0 as usize && digit > 0);
+    match (area, program.usage) {
+        // In place, an input becomes a sum.
+        (Area::Buffer(_), Usage::InPlace) if of_others => digits,
+        (Area::Scratch, _) => digits,
+        (Area::Source | Area::Buffer(_) | Area::Staging(_) | Area::Output, _) => vec![digits[owner.0 as usize]],
+    }
+}
+
+/// Where a step accesses data, or an epoch word: then the area is `None`.
+fn place(step: &Step) -> Option<(Rank, Option<Area>, u32)> {
+    match step.what {
+        What::Data(data) => Some((data.owner, Some(data.area), data.pack)),
+        What::EpochWord { block, .. } => Some((step.who.rank, None, block)),
+        What::Begin | What::Flag(_) | What::Sync => None,
+    }
+}
+
+/// Whether a step stores there.
+fn stores(step: &Step) -> bool {
+    match step.what {
+        What::Data(data) => data.stores,
+        What::EpochWord { stored, .. } => stored.is_some(),
+        What::Begin | What::Flag(_) | What::Sync => false,
+    }
+}

@@ -1,0 +1,152 @@
+//! What each thread of a rank does: the caller's work and the kernels, in the order of the rank's stream.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use allfold_kernels::protocol::abi::{Algorithm, InputMode, Rank};
+use allfold_kernels::protocol::element::F32;
+use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+use allfold_kernels::protocol::one_shot::one_shot;
+use allfold_kernels::protocol::stage::stage;
+use allfold_kernels::protocol::two_shot::two_shot;
+use loom::sync::atomic::{Ordering, fence};
+
+use crate::assumptions::Assumption;
+use crate::machine::{LoomMachine, World};
+use crate::mutants::Mutant;
+use crate::program::{Access, Call, Launch, Usage};
+use crate::trace::{Failure, What};
+
+/// What `rank` gives as pack `pack` to call `number`: the call in lane 0 and the pack in lane 1, as the rank's digit of a
+/// number to base 16.
+fn stamp(rank: Rank, number: u32, pack: u32) -> Pack {
+    let digit = |value: u32| ((value << (4 * rank.0)) as f32).to_bits();
+    Pack([digit(number), digit(pack + 1), 0, 0])
+}
+
+/// What each rank gave to a sum, by rank: the number of the call.
+pub fn digits(sum: Pack, ranks: u32) -> Vec<u32> {
+    let value = f32::from_bits(sum.0[0]) as u32;
+    (0..ranks).map(|rank| value >> (4 * rank) & 0xf).collect()
+}
+
+/// One rank, for one thread of the model.
+struct Stream<'a> {
+    world: &'a Rc<World>,
+    rank: Rank,
+}
+
+/// Runs thread `thread` of `rank` through all calls.
+pub fn run(world: &Rc<World>, rank: Rank, thread: u32) {
+    let stream = Stream { world, rank };
+    match world.program.launch {
+        Launch::InOrder => stream.in_order(thread),
+        Launch::Early(waits_before) => stream.early(thread, waits_before),
+    }
+}
+
+impl Stream<'_> {
+    fn in_order(&self, thread: u32) {
+        let program = &self.world.program;
+        let place = (thread / program.shape.threads, thread % program.shape.threads);
+        let calls = program.calls.len() as u32;
+        for number in 1..=calls {
+            self.between_kernels(|| {
+                if number > 1 {
+                    self.check_output(number - 1);
+                }
+                self.write_input(number, number);
+                match program.call(number).input {
+                    InputMode::Memcpy => stage::<_, F32>(&self.machine(number, None)),
+                    InputMode::Registered | InputMode::Copied => {}
+                }
+            });
+            if place.0 < program.call(number).blocks {
+                self.kernel(self.machine(number, Some(place)));
+            }
+        }
+        self.between_kernels(|| {
+            self.check_output(calls);
+            match program.usage {
+                Usage::Rewritten | Usage::InPlace => self.write_input(calls, calls + 1),
+                Usage::InTurn | Usage::Chained => {}
+            }
+        });
+    }
+
+    /// The end of a kernel, what the rank does then, and the begin of the next: all of it in order for this rank, and
+    /// of no meaning to any other.
+    fn between_kernels(&self, work: impl FnOnce()) {
+        self.world.streams[self.rank.0 as usize].meet(true, work);
+        if self.world.assumptions.has(Assumption::KernelEndPublishes) {
+            fence(Ordering::Release);
+        }
+    }
+
+    /// Thread 0 is the kernel that writes the last call's input; thread 1 that call's, launched early.
+    fn early(&self, thread: u32, waits_before: Access) {
+        let last = self.world.program.calls.len() as u32;
+        if thread == 0 {
+            self.write_input(1, 1);
+            if last > 1 {
+                self.kernel(self.machine(1, Some((0, 0))));
+            }
+            self.world.streams[self.rank.0 as usize].meet(true, || ());
+        } else {
+            let machine = self.machine(last, Some((0, 0)));
+            machine.waits_before.set(Some(waits_before));
+            self.kernel(machine);
+            self.check_output(last);
+        }
+    }
+
+    fn machine(&self, call: u32, place: Option<(u32, u32)>) -> LoomMachine {
+        let world = self.world.clone();
+        LoomMachine { world, rank: self.rank, place, call, waits_before: Cell::new(None), stale: Cell::new(false) }
+    }
+
+    fn kernel(&self, machine: LoomMachine) {
+        machine.log(What::Begin);
+        let call = *self.world.program.call(machine.call);
+        launch(&Mutant::new(machine, self.world.mutation), call);
+    }
+
+    /// Writes the buffer of call `number` with the stamps of call `stamped`.
+    fn write_input(&self, number: u32, stamped: u32) {
+        let machine = self.machine(number, None);
+        for pack in 0..self.world.program.packs() {
+            machine.write(self.world.program.source(number), pack, stamp(self.rank, stamped, pack));
+        }
+    }
+
+    fn check_output(&self, number: u32) {
+        let ranks = self.world.program.shape.ranks;
+        // A sum of sums has the stamps of the first call, each as often as there are ranks.
+        let (stamped, times) = match self.world.program.usage {
+            Usage::Chained => (1, ranks.pow(number - 1)),
+            Usage::InTurn | Usage::Rewritten | Usage::InPlace => (number, 1),
+        };
+        let want = |lane: usize, pack| {
+            let stamps = (0..ranks).map(|rank| f32::from_bits(stamp(Rank(rank), stamped, pack).0[lane]));
+            (stamps.sum::<f32>() * times as f32).to_bits()
+        };
+        for pack in 0..self.world.program.packs() {
+            let got = self.machine(number, None).ld_pack(Region::Output, self.rank, pack.into());
+            if got != Pack([want(0, pack), want(1, pack), 0, 0]) {
+                self.world.log.fail(Failure::WrongSum { rank: self.rank, call: number, pack, got });
+            }
+        }
+    }
+}
+
+fn launch<M: Machine>(m: &M, call: Call) {
+    match (call.algorithm, m.world()) {
+        (Algorithm::OneShot, 2) => one_shot::<M, F32, 2>(m, call.protocol),
+        (Algorithm::OneShot, 3) => one_shot::<M, F32, 3>(m, call.protocol),
+        (Algorithm::OneShot, 4) => one_shot::<M, F32, 4>(m, call.protocol),
+        (Algorithm::TwoShot, 2) => two_shot::<M, F32, 2>(m, call.protocol),
+        (Algorithm::TwoShot, 3) => two_shot::<M, F32, 3>(m, call.protocol),
+        (Algorithm::TwoShot, 4) => two_shot::<M, F32, 4>(m, call.protocol),
+        (Algorithm::OneShot | Algorithm::TwoShot, ranks) => unreachable!("no shape has {ranks} ranks"),
+    }
+}
