@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{audit_ptx, build_ptx, driver_symbols, shell, tidy};
+use crate::{audit_ptx, build_ptx, driver_symbols, model, shell, tidy};
 
 /// Longest that the bench may take with its default sizes on CPU ranks.
 const BENCH_LIMIT: Duration = Duration::from_secs(20);
@@ -16,7 +16,7 @@ const OF_THE_PROGRAM: [&str; 5] = ["clap", "indicatif", "comfy-table", "serde", 
 type Step = fn() -> Result<()>;
 
 /// The steps, by name. A name is a command of its own wherever it can be.
-const STEPS: [(&str, Step); 12] = [
+const STEPS: [(&str, Step); 13] = [
     ("cargo fmt --all --check", || cargo(&["fmt", "--all", "--check"])),
     ("cargo xtask tidy", tidy::run),
     ("cargo tree: the library has none of the program's dependencies", library_dependencies),
@@ -26,6 +26,7 @@ const STEPS: [(&str, Step); 12] = [
     ("cargo xtask audit-ptx --check", || audit_ptx::run(true)),
     ("cargo test --workspace", || cargo(&["test", "--workspace"])),
     ("cargo test of the library alone", || cargo(&["test", "--package", "allfold", "--no-default-features"])),
+    ("cargo xtask model --quick", || model::run(false, true, false)),
     ("cargo doc", documentation),
     ("cargo allfold bench --backend cpu", bench),
     ("cargo allfold doctor", doctor),

@@ -8,6 +8,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use serde::{Deserialize, Serialize};
+
 pub use allfold_kernels::protocol::soundness::Assumption;
 
 const fn bit(assumption: Assumption) -> u8 {
@@ -15,7 +17,7 @@ const fn bit(assumption: Assumption) -> u8 {
 }
 
 /// A set of assumptions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assumptions(u8);
 
 impl Assumptions {

@@ -3,6 +3,8 @@
 use allfold_kernels::protocol::abi::{Algorithm, InputMode};
 use allfold_kernels::protocol::spec::Protocol;
 
+use serde::{Deserialize, Serialize};
+
 use crate::assumptions::{Assumption, Assumptions};
 use crate::explore::Subject;
 use crate::mutants::Mutation;
@@ -60,7 +62,7 @@ pub struct Cell {
 }
 
 /// The answer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Verdict {
     /// Right in every execution that was explored, with nothing assumed.
     Proved(Vec<Coverage>),

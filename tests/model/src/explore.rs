@@ -7,6 +7,7 @@ use std::sync::Once;
 
 use allfold_kernels::protocol::abi::Rank;
 use loom::model::Builder;
+use serde::{Deserialize, Serialize};
 
 use crate::assumptions::{Assumption, Assumptions};
 use crate::block::Meeting;
@@ -39,7 +40,7 @@ impl Subject {
 }
 
 /// How far to explore.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Depth {
     /// Every order, as loom's partial-order reduction has it.
     Exhaustive,

@@ -4,6 +4,8 @@ use allfold_kernels::protocol::abi::{Algorithm, InputMode, Phase};
 use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::spec::{Check, Order, Protocol, Reuse, Scope};
 
+use serde::{Deserialize, Serialize};
+
 use crate::assumptions::Assumptions;
 use crate::cell::{Cell, Efforts, SHAPES, Verdict};
 use crate::explore::Subject;
@@ -29,7 +31,7 @@ pub struct Fault {
 }
 
 /// What the model said.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Fate {
     /// It fails; and the assumptions with which it would not, for a weaker memory order.
     Killed(Box<Counterexample>, Option<Verdict>),

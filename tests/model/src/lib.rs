@@ -13,7 +13,8 @@
 //! | [`explore`], [`search`] | runs loom; how deep |
 //! | [`cell`] | one question and its verdict |
 //! | [`matrix`], [`sequences`], [`faults`] | what is asked: all cells; rows of unlike calls and early launches; planted faults |
-//! | [`report`], [`page`] | asks all of it; writes `docs/barriers.md` |
+//! | [`report`], [`workers`] | all questions and their answers, on several processors |
+//! | [`page`] | `docs/barriers.md` |
 
 pub mod assumptions;
 pub mod block;
@@ -32,3 +33,4 @@ pub mod sequences;
 pub mod story;
 pub mod stream;
 pub mod trace;
+pub mod workers;

@@ -4,9 +4,10 @@ use std::fmt::{self, Display, Formatter};
 
 use allfold_kernels::protocol::abi::{Algorithm, Bank, InputMode, Phase};
 use allfold_kernels::protocol::spec::{Protocol, Reuse};
+use serde::{Deserialize, Serialize};
 
 /// How many ranks, blocks a rank, threads a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// Ranks.
     pub ranks: u32,
@@ -129,18 +130,28 @@ impl Area {
     }
 }
 
-/// The shape, and what is particular: grids of several sizes, calls of several forms.
+/// The form of its calls, the shape, and grids of several sizes where there are such.
 impl Display for Program {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.shape)?;
-        let differ = |of: fn(&Call) -> String| {
-            let all: Vec<_> = self.calls.iter().map(of).collect();
-            all.iter().any(|one| *one != all[0]).then(|| all.join(", "))
+        let mut forms: Vec<_> = self.calls.iter().map(Call::form).collect();
+        forms.dedup();
+        write!(f, "{}, {}", forms.join(" then "), self.shape)?;
+        let grids: Vec<_> = self.calls.iter().map(|call| call.blocks.to_string()).collect();
+        if self.calls.iter().any(|call| call.blocks != self.shape.blocks) {
+            write!(f, " with grids of {}", grids.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl Call {
+    /// Algorithm and input mode in words.
+    pub fn form(&self) -> String {
+        let algorithm = match self.algorithm {
+            Algorithm::OneShot => "one-shot",
+            Algorithm::TwoShot => "two-shot",
         };
-        let grids = differ(|call| call.blocks.to_string());
-        let forms = differ(|call| format!("{} {}", call.algorithm.name().replace('_', "-"), call.input.name()));
-        grids.map_or(Ok(()), |grids| write!(f, " with grids of {grids}"))?;
-        forms.map_or(Ok(()), |forms| write!(f, " with {forms}"))
+        format!("{algorithm} {}", self.input.name())
     }
 }
 

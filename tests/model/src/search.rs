@@ -2,8 +2,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use serde::{Deserialize, Serialize};
+
 use crate::explore::{Depth, Subject, explore};
-use crate::program::{Program, Shape};
+use crate::program::Shape;
 use crate::story::Story;
 
 /// How much is spent on a program.
@@ -18,7 +20,7 @@ pub struct Effort {
 }
 
 /// How a program that passed was explored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
     /// The shape.
     pub shape: Shape,
@@ -39,10 +41,12 @@ impl Display for Coverage {
 }
 
 /// A failure, found with the fewest preemptions that show it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Counterexample {
-    /// The program.
-    pub program: Program,
+    /// The shape.
+    pub shape: Shape,
+    /// The program in words.
+    pub program: String,
     /// Preemptions.
     pub preemptions: u32,
     /// The steps.
@@ -61,7 +65,7 @@ pub fn search(subject: &Subject, effort: Effort) -> Result<Coverage, Box<Counter
         coverage.executions += explored.executions;
         if let Some((failure, steps)) = explored.failed {
             let story = Story::new(&subject.program, &failure, &steps);
-            return Err(Box::new(Counterexample { program: subject.program.clone(), preemptions, story }));
+            return Err(Box::new(Counterexample { shape, program: subject.program.to_string(), preemptions, story }));
         }
         if explored.complete {
             coverage.depth = depth;

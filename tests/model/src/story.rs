@@ -5,6 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use allfold_kernels::protocol::abi::Rank;
 use allfold_kernels::protocol::machine::Pack;
 
+use serde::{Deserialize, Serialize};
+
 use crate::program::{Area, Program, Usage};
 use crate::stream::digits;
 use crate::trace::{DataStep, Failure, Step, What, Who};
@@ -13,7 +15,7 @@ use tell::Teller;
 mod tell;
 
 /// What happened, line by line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Story {
     /// The steps, numbered from 1 when printed.
     pub lines: Vec<String>,

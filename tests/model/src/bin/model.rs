@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use allfold_model::cell::quick;
 use allfold_model::page::{self, Record};
-use allfold_model::report::{Report, Verdicts};
+use allfold_model::workers::Run;
 use anyhow::{Context, Result, bail};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
 /// Which barrier does each all-reduce need: asks the kernels' own source under loom
 #[derive(Parser)]
@@ -30,14 +29,35 @@ struct Arguments {
     /// What the last whole run said
     #[arg(long, default_value = "tests/model/record.txt")]
     record: PathBuf,
-    /// Explorations at a time
+    /// Processes that explore at a time
     #[arg(long, default_value = "2")]
     workers: NonZero<usize>,
+    #[command(subcommand)]
+    worker: Option<Worker>,
+}
+
+/// What this program runs itself as.
+#[derive(Subcommand)]
+enum Worker {
+    /// Answers a part of the questions
+    #[command(hide = true)]
+    Work {
+        /// Of which run
+        run: String,
+        /// This worker, from 0
+        worker: usize,
+        /// Of how many
+        workers: NonZero<usize>,
+    },
 }
 
 fn main() -> ExitCode {
     let begun = Instant::now();
-    match run(&Arguments::parse()) {
+    let arguments = Arguments::parse();
+    if let Some(Worker::Work { run, worker, workers }) = &arguments.worker {
+        return work(run, *worker, *workers);
+    }
+    match run(&arguments) {
         Ok(done) => {
             println!("{done}, {:.0} s", begun.elapsed().as_secs_f64());
             ExitCode::SUCCESS
@@ -49,18 +69,32 @@ fn main() -> ExitCode {
     }
 }
 
+fn work(run: &str, worker: usize, workers: NonZero<usize>) -> ExitCode {
+    let run = [Run::Whole, Run::Quick].into_iter().find(|known| known.name() == run);
+    match run.context("there is no such run").and_then(|run| run.work(worker, workers)) {
+        Ok(answers) => {
+            println!("{answers}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn run(arguments: &Arguments) -> Result<&'static str> {
-    let Arguments { check, quick: is_quick, text, page, record, workers } = arguments;
+    let Arguments { check, quick, text, page, record, workers, .. } = arguments;
+    let report = |run: Run| run.report(*workers, &["work"]);
     let known = || Ok::<_, anyhow::Error>(Record::read(&read(record)?));
-    let said = match (is_quick, text) {
-        (true, _) => Record::quick(&Verdicts::new(*workers, quick)),
+    let said = match (quick, text) {
+        (true, _) => Record::quick(&report(Run::Quick)?)?,
         (false, true) => known()?,
-        (false, false) => Record::new(&Report::new(*workers))?,
+        (false, false) => Record::new(&report(Run::Whole)?)?,
     };
-    if *is_quick || *check {
+    if *quick || *check {
         let known = known()?;
-        let differs =
-            if *is_quick { said.differs(&known) } else { said.differs(&known).or_else(|| known.differs(&said)) };
+        let differs = if *quick { said.differs(&known) } else { said.differs(&known).or_else(|| known.differs(&said)) };
         if let Some(differs) = differs {
             bail!("{} is not what the model says; run `cargo xtask model`\n{differs}", record.display());
         }

@@ -3,12 +3,14 @@
 //! A hand-written part says `{{name}}` where a verdict or a table belongs. There are no verdicts written by hand, so the
 //! page cannot say what the model does not. The names are those of the [`Record`] of the last whole run.
 
+mod hardware;
 mod names;
 mod record;
 mod tables;
 
 use anyhow::{Context, Result, bail};
 
+use hardware::Runs;
 pub use record::Record;
 
 /// The hand-written parts, in order.
@@ -29,8 +31,11 @@ const PARTS: [&str; 8] = [
 /// When a hand-written part names something that the record does not have.
 pub fn render(record: &Record) -> Result<String> {
     let mut values = record.clone();
-    values.insert("table matrix", tables::matrix(record)?);
-    values.insert("table presets", tables::presets(record)?);
+    let (of_matrix, of_presets) = (Runs::matrix()?, Runs::presets()?);
+    values.insert("table matrix", tables::matrix(record, &of_matrix)?);
+    values.insert("matrix runs", of_matrix.caption());
+    values.insert("table presets", tables::presets(record, &of_presets)?);
+    values.insert("presets runs", of_presets.caption());
     let parts: Result<Vec<_>> = PARTS.iter().map(|part| fill(part.trim_end(), &values)).collect();
     Ok(parts?.join("\n\n") + "\n")
 }

@@ -6,6 +6,7 @@ use allfold_kernels::protocol::spec::{Order, Reuse, Scope, Start};
 
 use crate::assumptions::Assumption;
 use crate::cell::Cell;
+use crate::matrix;
 use crate::program::Usage;
 
 pub fn algorithm(algorithm: Algorithm) -> &'static str {
@@ -83,6 +84,14 @@ pub fn special(cell: &Cell) -> String {
         Order::ReleaseAcquire => Preset::Allfold.name(),
     };
     format!("{what}: {}", form(cell))
+}
+
+/// Every cell of the page, by its name.
+pub fn cells() -> Vec<(String, Cell)> {
+    let of_matrix = matrix::cells().into_iter().map(|of| (cell(&of), of));
+    let of_presets = matrix::presets().into_iter().map(|(name, of)| (preset(name, &of), of));
+    let others = matrix::in_place().into_iter().chain(matrix::volatile_middle());
+    of_matrix.chain(of_presets).chain(others.map(|of| (special(&of), of))).collect()
 }
 
 /// One letter for an assumption.

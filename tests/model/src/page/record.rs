@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Formatter};
 use anyhow::{Result, bail};
 
 use super::{names, tables};
-use crate::report::{Report, Verdicts};
+use crate::report::Report;
 use tables::Counterexamples;
 
 /// Begins the name of a value in a record's text.
@@ -21,34 +21,31 @@ impl Record {
     /// Of a whole run.
     ///
     /// # Errors
-    /// When a planted fault survived that has no explanation.
+    /// When something was not asked for, or a planted fault survived that has no explanation.
     pub fn new(report: &Report) -> Result<Record> {
         let mut counterexamples = Counterexamples::default();
-        let mut record = Record::of_cells(&report.verdicts, &mut counterexamples);
-        record.insert("coverage", tables::coverage(&report.verdicts));
+        let mut record = Record::of_verdicts(report, &mut counterexamples)?;
+        record.insert("coverage", tables::coverage(report)?);
         record.0.extend(tables::extras(report, &mut counterexamples));
-        record.0.extend(tables::faults(&report.faults)?);
+        record.0.extend(tables::faults(report)?);
         record.insert("counterexamples", counterexamples.render());
         Ok(record)
     }
 
-    /// Of a quick run: verdicts alone.
-    pub fn quick(verdicts: &Verdicts) -> Record {
-        Record::of_cells(verdicts, &mut Counterexamples::default())
+    /// Of the verdicts alone.
+    ///
+    /// # Errors
+    /// When one of them was not asked for.
+    pub fn quick(report: &Report) -> Result<Record> {
+        Record::of_verdicts(report, &mut Counterexamples::default())
     }
 
-    fn of_cells(verdicts: &Verdicts, counterexamples: &mut Counterexamples) -> Record {
+    fn of_verdicts(report: &Report, counterexamples: &mut Counterexamples) -> Result<Record> {
         let mut record = Record::default();
-        for (cell, verdict) in &verdicts.matrix {
-            record.insert(&names::cell(cell), tables::verdict(verdict, counterexamples));
+        for (name, cell) in names::cells() {
+            record.insert(&name, tables::verdict(report.verdict(&cell)?, counterexamples));
         }
-        for (preset, cell, verdict) in &verdicts.presets {
-            record.insert(&names::preset(*preset, cell), tables::verdict(verdict, counterexamples));
-        }
-        for (cell, verdict) in verdicts.in_place.iter().chain(&verdicts.volatile_middle) {
-            record.insert(&names::special(cell), tables::verdict(verdict, counterexamples));
-        }
-        record
+        Ok(record)
     }
 
     /// Adds a value.

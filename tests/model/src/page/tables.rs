@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use allfold_kernels::protocol::abi::{Algorithm, InputMode};
 use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::spec::Scope;
 use anyhow::{Result, bail};
 
+use super::hardware::Runs;
 use super::{Record, names};
 use crate::assumptions::Assumptions;
 use crate::cell::{Cell, SHAPES, Verdict};
 use crate::explore::Depth;
-use crate::faults::{Fate, Fault};
+use crate::faults::Fate;
 use crate::matrix;
-use crate::program::{Access, Call, Shape};
-use crate::report::{Report, Verdicts};
+use crate::program::Access;
+use crate::report::{Answer, Question, Report};
 use crate::search::{Counterexample, Coverage};
 
 /// Every counterexample that the page tells, alike ones once.
@@ -37,32 +37,24 @@ impl Counterexamples {
     /// All that were linked.
     pub fn render(&self) -> String {
         let tell = |(index, found): (usize, &Counterexample)| {
-            let Counterexample { program, preemptions, story } = found;
+            let Counterexample { program, preemptions, story, .. } = found;
             let switches = match preemptions {
                 0 => "switches only where a thread waits".to_string(),
                 1 => "1 preemption".to_string(),
                 more => format!("{more} preemptions"),
             };
-            let same = program.calls.iter().all(|call| call == &program.calls[0]);
-            let form =
-                |call: &Call| format!("{} {}, ", capital(names::algorithm(call.algorithm)), names::input(call.input));
-            let form = if same { form(&program.calls[0]) } else { String::new() };
-            format!(
-                "### Counterexample {}\n\n*{}.* {form}{program}, {switches}.\n\n```text\n{story}```",
-                index + 1,
-                capital(story.short.trim_end_matches('.'))
-            )
+            let short = capital(story.short.trim_end_matches('.'));
+            let program = capital(program);
+            format!("### Counterexample {}\n\n*{short}.* {program}, {switches}.\n\n```text\n{story}```", index + 1)
         };
         self.told.iter().enumerate().map(tell).collect::<Vec<_>>().join("\n\n")
     }
 }
 
-/// What two counterexamples have in common when one is told for both: the same goes wrong, in the same sort of call.
-fn alike(found: &Counterexample) -> (Shape, Option<(Algorithm, InputMode)>, String) {
-    let sort = found.program.calls.first().map(|call| (call.algorithm, call.input));
-    let short =
-        [" bank 0", " bank 1", " buffer"].iter().fold(found.story.short.clone(), |short, part| short.replace(part, ""));
-    (found.program.shape, sort, short)
+/// What two counterexamples have in common when one is told for both: the same goes wrong, in the same sort of program.
+fn alike(found: &Counterexample) -> (&str, String) {
+    let banks = [" bank 0", " bank 1", " buffer"];
+    (&found.program, banks.iter().fold(found.story.short.clone(), |short, bank| short.replace(bank, "")))
 }
 
 fn letters(set: Assumptions) -> String {
@@ -82,13 +74,17 @@ pub fn verdict(verdict: &Verdict, counterexamples: &mut Counterexamples) -> Stri
     }
 }
 
-/// One table for each algorithm, input mode and usage.
-pub fn matrix(record: &Record) -> Result<String> {
+/// One table for each algorithm, input mode and usage: each cell's verdict, and what stress runs saw of it.
+pub fn matrix(record: &Record, runs: &Runs) -> Result<String> {
     let table = |(algorithm, input, usage)| {
         let cell = |start, reuse| matrix::cell(algorithm, input, usage, start, reuse);
         let row = |start| {
-            let verdicts =
-                matrix::reuses(input).map(|reuse| record.get(&names::cell(&cell(start, reuse))).map(String::from));
+            let verdicts = matrix::reuses(input).map(|reuse| {
+                let cell = cell(start, reuse);
+                let verdict = record.get(&names::cell(&cell))?;
+                let seen = runs.wrong(None, &cell)?.map_or_else(String::new, |wrong| format!(" · {wrong}"));
+                Ok(format!("{verdict}{seen}"))
+            });
             [Ok(names::start(start))].into_iter().chain(verdicts).collect()
         };
         let rows = matrix::starts().map(row).collect::<Result<Vec<_>>>()?;
@@ -101,7 +97,7 @@ pub fn matrix(record: &Record) -> Result<String> {
 }
 
 /// A row for each form of each preset.
-pub fn presets(record: &Record) -> Result<String> {
+pub fn presets(record: &Record, runs: &Runs) -> Result<String> {
     let row = |(preset, cell): (Preset, Cell)| {
         let protocol = cell.protocol;
         let sync =
@@ -112,31 +108,28 @@ pub fn presets(record: &Record) -> Result<String> {
             format!("{}{sync}", names::start(protocol.start)),
             names::reuse(protocol.reuse),
             record.get(&names::preset(preset, &cell))?.to_string(),
+            runs.wrong(Some(preset), &cell)?.unwrap_or_default(),
         ])
     };
-    let heads = ["preset", "form", "start", "end", "verdict"].map(String::from).to_vec();
+    let heads = ["preset", "form", "start", "end", "verdict", "wrong on two H200"].map(String::from).to_vec();
     Ok(markdown(heads, matrix::presets().into_iter().map(row).collect::<Result<_>>()?))
 }
 
 /// How each cell was explored.
-pub fn coverage(verdicts: &Verdicts) -> String {
-    let of = |name: String, verdict: &Verdict| {
-        let explored: Vec<String> = match verdict {
+pub fn coverage(report: &Report) -> Result<String> {
+    let row = |(name, cell): (String, Cell)| {
+        let shapes: Vec<String> = match report.verdict(&cell)? {
             Verdict::Proved(coverage) => coverage.iter().map(depth).collect(),
             Verdict::RestsOn(passed) => passed[0].1.iter().map(depth).collect(),
-            Verdict::Unsound(found) => SHAPES
-                .iter()
-                .map(|&shape| if shape == found.program.shape { "fails".into() } else { "".into() })
-                .collect(),
+            Verdict::Unsound(found) => {
+                SHAPES.iter().map(|&shape| if shape == found.shape { "fails" } else { "" }.to_string()).collect()
+            }
         };
-        [name].into_iter().chain(explored).collect::<Vec<_>>()
+        Ok([name].into_iter().chain(shapes).collect())
     };
-    let matrix = verdicts.matrix.iter().map(|(cell, verdict)| of(names::cell(cell), verdict));
-    let presets = verdicts.presets.iter().map(|(preset, cell, verdict)| of(names::preset(*preset, cell), verdict));
-    let specials = verdicts.in_place.iter().chain(&verdicts.volatile_middle);
-    let rows = matrix.chain(presets).chain(specials.map(|(cell, verdict)| of(names::special(cell), verdict))).collect();
+    let rows = names::cells().into_iter().map(row).collect::<Result<Vec<_>>>()?;
     let heads = ["cell".to_string()].into_iter().chain(SHAPES.iter().map(ToString::to_string)).collect();
-    markdown(heads, rows)
+    Ok(markdown(heads, rows))
 }
 
 fn depth(coverage: &Coverage) -> String {
@@ -150,39 +143,53 @@ fn depth(coverage: &Coverage) -> String {
 /// What is neither a cell nor a fault.
 pub fn extras(report: &Report, counterexamples: &mut Counterexamples) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
-    for (assumption, found) in &report.without {
-        let link = found.as_ref().map_or_else(|| "does not fail".to_string(), |found| counterexamples.link(found));
-        values.insert(format!("without {assumption:?}"), link);
+    let (mut rows, mut executions, mut failed) = (0, 0, None);
+    for (question, answer) in &report.0 {
+        match (question, answer) {
+            (Question::Without(assumption), Answer::Found(found)) => {
+                let link = found.as_ref().map_or_else(|| "does not fail".into(), |found| counterexamples.link(found));
+                values.insert(format!("without {assumption}"), link);
+            }
+            (Question::Early(early), Answer::Checked(checked)) => {
+                let before = if early.after_all_reduce { "an all-reduce" } else { "any kernel" };
+                let waits = match early.waits_before {
+                    Access::Epoch => "first of all",
+                    Access::Flag => "after the epoch",
+                    Access::Data => "after the start barrier",
+                };
+                let verdict = match checked {
+                    Ok(_) => "proved".to_string(),
+                    Err(found) => format!("**unsound** {}", counterexamples.link(found)),
+                };
+                values.insert(format!("early after {before}: waits {waits}"), verdict);
+            }
+            (Question::Mixed(_), Answer::Checked(checked)) => {
+                rows += 1;
+                match checked {
+                    Ok(coverage) => executions += coverage.executions,
+                    Err(found) => failed = failed.or(Some(found)),
+                }
+            }
+            _ => {}
+        }
     }
-    for (early, checked) in &report.early {
-        let before = if early.after_all_reduce { "an all-reduce" } else { "any kernel" };
-        let waits = match early.waits_before {
-            Access::Epoch => "first of all",
-            Access::Flag => "after the epoch",
-            Access::Data => "after the start barrier",
-        };
-        let verdict = match checked {
-            Ok(_) => "proved".to_string(),
-            Err(found) => format!("**unsound** {}", counterexamples.link(found)),
-        };
-        values.insert(format!("early after {before}: waits {waits}"), verdict);
-    }
-    let executions =
-        report.mixed.iter().filter_map(|(_, checked)| checked.as_ref().ok()).map(|coverage| coverage.executions);
-    let failed: Vec<_> = report.mixed.iter().filter_map(|(_, checked)| checked.as_ref().err()).collect();
-    let verdict = match failed.first() {
-        None => format!("proved, in {} executions", names::thousands(executions.sum())),
-        Some(found) => format!("**unsound**: {} of them fail {}", failed.len(), counterexamples.link(found)),
+    let mixed = match failed {
+        None => format!("proved in {} executions", names::thousands(executions)),
+        Some(found) => format!("**unsound** {}", counterexamples.link(found)),
     };
-    values.insert("mixed rows".into(), names::thousands(report.mixed.len() as u64));
-    values.insert("mixed verdict".into(), verdict);
+    values.insert("mixed rows".into(), names::thousands(rows));
+    values.insert("mixed verdict".into(), mixed);
     values
 }
 
 /// The table of planted faults, and the survivors.
-pub fn faults(faults: &[(Fault, Fate)]) -> Result<BTreeMap<String, String>> {
+pub fn faults(report: &Report) -> Result<BTreeMap<String, String>> {
     let mut killed = Vec::new();
     let mut survived: Vec<(&str, Vec<String>)> = Vec::new();
+    let faults = report.0.iter().filter_map(|(question, answer)| match (question, answer) {
+        (Question::Fault(fault), Answer::Fate(fate)) => Some((fault, fate)),
+        _ => None,
+    });
     for (fault, fate) in faults {
         let form =
             format!("`{}` {} {}", fault.preset.name(), names::algorithm(fault.algorithm), names::input(fault.input));
@@ -202,6 +209,7 @@ pub fn faults(faults: &[(Fault, Fate)]) -> Result<BTreeMap<String, String>> {
             },
         }
     }
+    let alive = survived.iter().map(|(_, forms)| forms.len()).sum::<usize>();
     let mut list = Vec::new();
     for (name, forms) in &survived {
         let Some(why) = why_it_survives(name) else {
@@ -211,9 +219,9 @@ pub fn faults(faults: &[(Fault, Fate)]) -> Result<BTreeMap<String, String>> {
     }
     let heads = ["protocol", "fault", "what the model found", "lives if granted"].map(String::from).to_vec();
     Ok(BTreeMap::from([
-        ("planted".to_string(), faults.len().to_string()),
+        ("planted".to_string(), (killed.len() + alive).to_string()),
         ("killed".to_string(), killed.len().to_string()),
-        ("survived".to_string(), (faults.len() - killed.len()).to_string()),
+        ("survived".to_string(), alive.to_string()),
         ("faults".to_string(), markdown(heads, killed)),
         ("survivors".to_string(), list.join("\n")),
     ]))
