@@ -21,13 +21,14 @@ pub enum Soundness {
 /// Something about the hardware that the PTX memory model does not promise, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Assumption {
-    /// The end of a kernel or of a copy publishes all that it did to whoever sees a flag, even a volatile one, that the
-    /// next kernel of the same stream stores.
+    /// The end of a kernel or of a copy puts all that it stored and loaded before any flag, even a volatile one, that the
+    /// next kernel of the same stream stores: who sees the flag sees the stores, and cannot change what was loaded.
     KernelEndPublishes,
-    /// What follows a volatile poll that has seen its flag, in its thread and after a block sync in its block, is not
-    /// served from before the flag.
+    /// What follows a volatile poll that has seen its flag, in its thread and after a block sync in its block, comes after
+    /// what the flag's storer had ordered before it: no load is served from before the flag, and no store is seen before.
     PollOrdersLoads,
-    /// A load is done before any store that its block issues after it, with a block sync in between, can be seen.
+    /// A load is done before any store that its thread issues later, or after a block sync its block, or after the end of
+    /// the kernel its caller, can be seen.
     LoadsDoneBeforeBarrier,
 }
 
@@ -48,9 +49,11 @@ impl Assumption {
     /// What it says, for a sentence behind its name.
     pub const fn says(self) -> &'static str {
         match self {
-            Assumption::KernelEndPublishes => "the end of a kernel publishes what it did to peers, without a release",
-            Assumption::PollOrdersLoads => "loads after a volatile poll are not served from before it",
-            Assumption::LoadsDoneBeforeBarrier => "loads are done when a volatile flag stored after them is seen",
+            Assumption::KernelEndPublishes => {
+                "what a kernel stored and loaded is done before a later kernel's flag is seen, without a release"
+            }
+            Assumption::PollOrdersLoads => "loads and stores after a volatile poll take no effect before it",
+            Assumption::LoadsDoneBeforeBarrier => "loads are done when anything stored after them is seen",
         }
     }
 }

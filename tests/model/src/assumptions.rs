@@ -2,8 +2,8 @@
 //!
 //! | assumption | in the model |
 //! |---|---|
-//! | `KernelEndPublishes` | a release fence in each thread of a rank when a kernel begins |
-//! | `PollOrdersLoads` | an acquire fence behind each volatile poll |
+//! | `KernelEndPublishes` | a release fence in each thread of a rank when a kernel begins: what the rank stored *and loaded* before |
+//! | `PollOrdersLoads` | an acquire fence behind each volatile poll: what the thread, and after a block sync its block, loads *and stores* later |
 //! | `LoadsDoneBeforeBarrier` | data in relaxed atomic words and not in cells: loom lets no load take effect after a later store of its thread, so what is judged is the sum alone |
 
 use std::fmt::{self, Display, Formatter};
@@ -25,9 +25,6 @@ impl Assumptions {
     pub const NONE: Assumptions = Assumptions(0);
     /// All that there are.
     pub const ALL: Assumptions = Assumptions((1 << Assumption::ALL.len()) - 1);
-
-    /// Only that with which data are kept in words.
-    pub const WORDS: Assumptions = Assumptions(bit(Assumption::LoadsDoneBeforeBarrier));
 
     /// Every set, the smaller ones first.
     pub fn sets() -> Vec<Assumptions> {
@@ -54,6 +51,11 @@ impl Assumptions {
     /// The set without `assumption`.
     pub const fn without(self, assumption: Assumption) -> Assumptions {
         Assumptions(self.0 & !bit(assumption))
+    }
+
+    /// The set with the assumption with which data are kept in words.
+    pub const fn with_words(self) -> Assumptions {
+        Assumptions(self.0 | bit(Assumption::LoadsDoneBeforeBarrier))
     }
 
     /// The assumptions in the set.
