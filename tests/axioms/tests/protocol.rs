@@ -6,7 +6,8 @@ use allfold_axioms::protocol;
 use allfold_axioms::verdict::Verdict;
 use allfold_kernels::protocol::abi::{Algorithm, InputMode, Phase};
 use allfold_kernels::protocol::preset::Preset;
-use allfold_kernels::protocol::soundness::Soundness;
+use allfold_kernels::protocol::soundness::{Assumption, Soundness};
+use allfold_kernels::protocol::spec::Order;
 
 #[test]
 fn cores_have_their_verdicts() {
@@ -45,6 +46,25 @@ fn kernels_are_as_sound_as_declared() {
             (Judgement::Sound | Judgement::RestsOn(_) | Judgement::Unsound(_), _) => false,
         };
         assert!(agree, "{cell:?}\nfound {found:?}\ndeclared {declared:?}");
+    }
+}
+
+/// Two registered inputs in turn: nothing rests on the end of a call, only on the start barrier's order. These are the
+/// cells of the model checker's matrix that the tables of `docs/axioms.md` do not have.
+#[test]
+fn with_two_inputs_in_turn_only_the_start_barrier_counts() {
+    for cell in matrix::rows().into_iter().flat_map(|row| row.cells) {
+        if cell.input == InputMode::Registered {
+            let found = judge(&Cell { usage: Usage::InTurn, ..cell });
+            let agree = match (&found, cell.protocol.start.order) {
+                (Judgement::Sound, Order::ReleaseAcquire) => true,
+                (Judgement::RestsOn(sets), Order::Volatile) => {
+                    *sets == [[Assumption::KernelEndPublishes, Assumption::PollOrdersLoads]]
+                }
+                (Judgement::Sound | Judgement::RestsOn(_) | Judgement::Unsound(_), _) => false,
+            };
+            assert!(agree, "{cell:?}: {found:?}");
+        }
     }
 }
 
