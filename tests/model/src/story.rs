@@ -37,7 +37,9 @@ impl Display for Story {
 impl Story {
     /// Tells `steps`, which ended in `failure`.
     pub fn new(program: &Program, failure: &Failure, steps: &[Step]) -> Story {
-        let teller = Teller { program, steps, lines: lines(program, failure, steps) };
+        let lines = lines(program, failure, steps);
+        let blamed = blamed(program, failure, &lines);
+        let teller = Teller { program, steps, lines, blamed };
         Story { lines: teller.told(), end: teller.end(failure), short: teller.short(failure) }
     }
 }
@@ -75,12 +77,30 @@ fn lines(program: &Program, failure: &Failure, steps: &[Step]) -> Vec<Line> {
             Some(_) | None => lines.push(Line { who, what, packs, last: index }),
         }
     }
-    if let &Failure::WrongSum { rank, call, .. } = failure {
-        let cause = |line: &Line| line.who.rank == rank && line.who.call() == call && line.needs_another(program);
-        let end = lines.iter().rposition(cause).map_or(lines.len(), |cause| cause + 1);
+    if let Failure::WrongSum { .. } = failure {
+        let end = last_wrong_load(program, failure, &lines).map_or(lines.len(), |wrong| wrong + 1);
         lines.truncate(end);
     }
     lines
+}
+
+/// The last load of the rank with the wrong sum, in that call, that gave something else than it needs.
+fn last_wrong_load(program: &Program, failure: &Failure, lines: &[Line]) -> Option<usize> {
+    let &Failure::WrongSum { rank, call, .. } = failure else { return None };
+    let wrong = |line: &Line| line.who.rank == rank && line.who.call() == call && line.needs_another(program);
+    lines.iter().rposition(wrong)
+}
+
+/// The line that is to blame: the last, or where that is a load of a sum that was wrong already, the first load of any
+/// rank in that call that gave something else than it needs.
+fn blamed(program: &Program, failure: &Failure, lines: &[Line]) -> Option<usize> {
+    let last = lines.len().checked_sub(1)?;
+    let &Failure::WrongSum { call, .. } = failure else { return Some(last) };
+    if !lines[last].needs_another(program) || !lines[last].loads_mixed_sum(program) {
+        return Some(last);
+    }
+    let first = lines.iter().position(|line| line.who.call() == call && line.needs_another(program));
+    Some(first.unwrap_or(last))
 }
 
 /// Whether two steps of a thread in a row go into one line.
@@ -99,6 +119,17 @@ impl Line {
             return false;
         };
         calls(program, area, owner, value).iter().any(|&call| call != self.who.call())
+    }
+}
+
+impl Line {
+    /// Whether it is a load of a sum of inputs of different calls.
+    fn loads_mixed_sum(&self, program: &Program) -> bool {
+        let What::Data(DataStep { stores: false, area, owner, value: Some(value), .. }) = self.what else {
+            return false;
+        };
+        let calls = calls(program, area, owner, value);
+        calls.iter().any(|call| *call != calls[0])
     }
 }
 

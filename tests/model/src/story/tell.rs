@@ -14,6 +14,8 @@ pub struct Teller<'a> {
     pub program: &'a Program,
     pub steps: &'a [Step],
     pub lines: Vec<Line>,
+    /// The line that is to blame.
+    pub blamed: Option<usize>,
 }
 
 impl Teller<'_> {
@@ -157,7 +159,7 @@ impl Teller<'_> {
 
     /// All of it in half a sentence.
     pub fn short(&self, failure: &Failure) -> String {
-        let Some(line) = self.lines.last() else { return self.end(failure) };
+        let Some(line) = self.blamed.map(|blamed| &self.lines[blamed]) else { return self.end(failure) };
         let who = self.who(line.who).replace("before its next kernel", "before its next kernel,");
         let what = self.what(line);
         let what = what.split(':').next().unwrap_or_default();
