@@ -20,31 +20,43 @@ pub const SHAPES: [Shape; 5] = [
     Shape { ranks: 4, blocks: 1, threads: 1 },
 ];
 
-/// What is spent on a shape.
-pub type Efforts = fn(Shape) -> Effort;
+/// What is spent on a program.
+pub type Efforts = fn(&Program) -> Effort;
 
 /// What the whole run spends.
-pub fn thorough(shape: Shape) -> Effort {
-    match shape {
-        Shape { ranks: 2, blocks: 1, threads: 1 } => Effort { preemptions: 3, bounded: 20_000, exhaustive: 200_000 },
-        Shape { ranks: 2, blocks: 1, .. } => Effort { preemptions: 1, bounded: 20_000, exhaustive: 60_000 },
-        Shape { .. } => Effort { preemptions: 2, bounded: 20_000, exhaustive: 0 },
+pub fn thorough(program: &Program) -> Effort {
+    let effort = Effort { preemptions: 1, lineups: 4, bounded: 13_000, exhaustive: 0 };
+    match program.shape {
+        Shape { ranks: 2, blocks: 1, threads: 1 } => Effort { preemptions: 3, exhaustive: 140_000, ..effort },
+        Shape { ranks: 2, blocks: 1, .. } => Effort { bounded: 20_000, exhaustive: 15_000, ..effort },
+        Shape { .. } => effort,
     }
 }
 
-/// What the whole run spends where there is much to ask: on planted faults and rows of calls.
-pub fn fair(shape: Shape) -> Effort {
-    match shape {
-        Shape { ranks: 2, blocks: 1, threads: 1 } => Effort { preemptions: 2, bounded: 3_000, exhaustive: 20_000 },
-        Shape { .. } => Effort { preemptions: 1, bounded: 3_000, exhaustive: 0 },
+/// What the whole run spends on our own forms: with two blocks it is enough for two calls in a row with one preemption.
+pub fn deep(program: &Program) -> Effort {
+    match (program.shape.blocks, program.calls.len()) {
+        (2, 2) => Effort { lineups: 2, bounded: 700_000, ..thorough(program) },
+        _ => thorough(program),
+    }
+}
+
+/// What the whole run spends where there is much to ask: on planted faults, on rows of calls of different forms, and on
+/// data in words where they were in cells.
+pub fn fair(program: &Program) -> Effort {
+    let effort = Effort { preemptions: 1, lineups: 4, bounded: 2_000, exhaustive: 0 };
+    match program.shape {
+        Shape { ranks: 2, blocks: 1, threads: 1 } => Effort { preemptions: 2, bounded: 4_000, ..effort },
+        Shape { .. } => effort,
     }
 }
 
 /// What is spent where a quick answer is wanted.
-pub fn quick(shape: Shape) -> Effort {
-    match shape {
-        Shape { ranks: 2, blocks: 1, .. } => Effort { preemptions: 2, bounded: 2_000, exhaustive: 0 },
-        Shape { .. } => Effort { preemptions: 1, bounded: 500, exhaustive: 0 },
+pub fn quick(program: &Program) -> Effort {
+    let effort = Effort { preemptions: 1, lineups: 2, bounded: 500, exhaustive: 0 };
+    match program.shape {
+        Shape { ranks: 2, blocks: 1, .. } => Effort { preemptions: 2, lineups: 1, bounded: 2_000, ..effort },
+        Shape { .. } => effort,
     }
 }
 
@@ -95,32 +107,49 @@ impl Cell {
         self.calls(shape, calls)
     }
 
-    /// Looks for a failure in every shape.
+    /// Looks for a failure in every shape. Where the calls are too many for the depth that is wanted of a shape, there is
+    /// one more coverage of it, for one call less, and so on.
     ///
     /// # Errors
     /// The failure on the first shape that has one.
-    pub fn check(&self, assumptions: Assumptions, mutation: Mutation, efforts: Efforts) -> Checked {
-        let explore = |shape| {
-            let subject = Subject { program: self.program(shape), assumptions, mutation };
-            search(&subject, efforts(shape))
-        };
-        SHAPES.into_iter().map(explore).collect()
+    pub fn check(&self, assumptions: Assumptions, mutation: Mutation, efforts: impl Fn(&Program) -> Effort) -> Checked {
+        let mut coverages = Vec::new();
+        for shape in SHAPES {
+            for calls in (1..=self.program(shape).calls.len()).rev() {
+                let program = self.calls(shape, calls);
+                let effort = efforts(&program);
+                let subject = Subject { program, assumptions, mutation };
+                let coverage = search(&subject, effort)?;
+                coverages.push(coverage);
+                if effort.is_met_by(&coverage) {
+                    break;
+                }
+            }
+        }
+        Ok(coverages)
     }
 
     /// The verdict, with a planted fault or without: the smallest sets of assumptions with which no shape fails.
     pub fn verdict(&self, mutation: Mutation, efforts: Efforts) -> Verdict {
+        let shallow = |program: &Program| efforts(program).at_most(fair(program));
         let mut passed: Vec<(Assumptions, Vec<Coverage>)> = Vec::new();
         for set in Assumptions::sets() {
             if passed.first().is_some_and(|(least, _)| least.len() < set.len()) {
                 break;
             }
             match self.check(set, mutation, efforts) {
-                // Where every access is ordered every sum is right: the other way to keep data must say the same.
-                Ok(coverage) if set.is_empty() => match self.check(Assumptions::WORDS, mutation, quick) {
-                    Ok(_) => return Verdict::Proved(coverage),
-                    Err(contradiction) => return Verdict::Unsound(contradiction),
-                },
-                Ok(coverage) => passed.push((set, coverage)),
+                // What is ordered in cells gives the right sums in words: the other way to keep data must say the same.
+                Ok(coverage) => {
+                    if !set.has(Assumption::LoadsDoneBeforeBarrier)
+                        && let Err(contradiction) = self.check(set.with_words(), mutation, shallow)
+                    {
+                        return Verdict::Unsound(contradiction);
+                    }
+                    if set.is_empty() {
+                        return Verdict::Proved(coverage);
+                    }
+                    passed.push((set, coverage));
+                }
                 Err(found) if set == Assumptions::ALL => {
                     return Verdict::Unsound(self.fewest_calls(set, mutation).unwrap_or(found));
                 }
@@ -139,8 +168,9 @@ impl Cell {
     fn fewest_calls(&self, assumptions: Assumptions, mutation: Mutation) -> Option<Box<Counterexample>> {
         (1..=self.program(SHAPES[0]).calls.len()).find_map(|calls| {
             SHAPES.into_iter().find_map(|shape| {
-                let subject = Subject { program: self.calls(shape, calls), assumptions, mutation };
-                search(&subject, quick(shape)).err()
+                let program = self.calls(shape, calls);
+                let effort = quick(&program);
+                search(&Subject { program, assumptions, mutation }, effort).err()
             })
         })
     }

@@ -44,10 +44,12 @@ impl Subject {
 pub enum Depth {
     /// Every order, as loom's partial-order reduction has it.
     Exhaustive,
-    /// At most so many switches away from a thread that could go on. To switch where a thread waits costs nothing.
+    /// Loom's bound on preemptions, which are switches away from a thread that could go on. Until an execution has had so
+    /// many, loom branches in whom it lets go on; after that it keeps to its default, also where a thread waits and a
+    /// switch would be free. What a load may give branches always. So 0 is the default schedule alone.
     Preemptions(u32),
-    /// As loom does it by itself, with nothing cut. Only small programs come to an end.
-    Uncut,
+    /// As loom does it by itself, with nothing cut; with such a bound or none. Only small programs come to an end.
+    Uncut(Option<u32>),
 }
 
 impl Depth {
@@ -55,13 +57,14 @@ impl Depth {
     /// flag was there and the poll gave an older value. `None`: any number may.
     ///
     /// A failed poll does nothing. An execution that has one is equal to another that does not, in which the waiting
-    /// thread comes later, and that other one is explored by itself. Where preemptions are counted, one failed poll is
-    /// let pass: to wait is then an occasion to switch that costs nothing.
+    /// thread comes later, and that other one is explored by itself, where nothing bounds the exploration. Where
+    /// preemptions are counted it may cost one more than the bound has: there one failed poll is let pass, since the
+    /// switch that follows it is not counted. What further failed polls would have shown under the bound is cut.
     pub const fn patience(self) -> Option<u64> {
         match self {
             Depth::Exhaustive => Some(0),
             Depth::Preemptions(_) => Some(1),
-            Depth::Uncut => None,
+            Depth::Uncut(_) => None,
         }
     }
 }
@@ -77,21 +80,51 @@ pub struct Explored {
     pub failed: Option<(Failure, Vec<Step>)>,
 }
 
-/// Explores `subject` to `depth`, in at most `budget` executions.
+/// Which thread of a program is which of loom's. Where it is free to choose, loom lets the first go on that has not yet
+/// given way: so this is the default schedule, from which a bounded exploration departs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lineup(Vec<(Rank, u32)>);
+
+impl Lineup {
+    /// Every lineup of `program` with rank 0 in front: no rank differs from another but by its number.
+    pub fn all(program: &Program) -> Vec<Lineup> {
+        let of_rank = |rank| (0..program.threads_of_rank()).map(move |thread| (Rank(rank), thread));
+        let threads: Vec<_> = (0..program.shape.ranks).flat_map(of_rank).collect();
+        let mut lineups = vec![Vec::new()];
+        for _ in &threads {
+            let longer = |lineup: Vec<(Rank, u32)>| {
+                let left = threads.iter().filter(|thread| !lineup.contains(thread)).collect::<Vec<_>>();
+                left.into_iter().map(|&thread| [&lineup[..], &[thread]].concat()).collect::<Vec<_>>()
+            };
+            lineups = lineups.into_iter().flat_map(longer).collect();
+        }
+        lineups.into_iter().filter(|lineup| lineup[0].0 == Rank(0)).map(Lineup).collect()
+    }
+}
+
+/// Explores `subject` to `depth` in its first lineup, in at most `budget` executions.
+///
+/// # Panics
+/// Where the program has no thread.
 pub fn explore(subject: &Subject, depth: Depth, budget: u64) -> Explored {
+    explore_in(subject, &Lineup::all(&subject.program)[0], depth, budget)
+}
+
+/// The same in any lineup.
+pub fn explore_in(subject: &Subject, lineup: &Lineup, depth: Depth, budget: u64) -> Explored {
     let log = Log::default();
     let mut builder = Builder::new();
     builder.max_branches = MAX_POINTS;
     builder.preemption_bound = match depth {
-        Depth::Exhaustive | Depth::Uncut => None,
-        Depth::Preemptions(bound) => Some(bound as usize),
+        Depth::Exhaustive | Depth::Uncut(None) => None,
+        Depth::Preemptions(bound) | Depth::Uncut(Some(bound)) => Some(bound as usize),
     };
     // Loom looks at the limit at every so many executions only.
     builder.checkpoint_interval = 1;
     builder.max_permutations = Some(budget as usize + 1);
     let execution = {
-        let (subject, log) = (subject.clone(), log.clone());
-        move || execute(&subject, depth, &log)
+        let (subject, lineup, log) = (subject.clone(), lineup.clone(), log.clone());
+        move || execute(&subject, &lineup, depth, &log)
     };
     let outcome = quietly(|| builder.check(execution));
     let record = log.with(std::mem::take);
@@ -108,7 +141,7 @@ pub fn explore(subject: &Subject, depth: Depth, budget: u64) -> Explored {
 }
 
 /// One execution.
-fn execute(subject: &Subject, depth: Depth, log: &Log) {
+fn execute(subject: &Subject, lineup: &Lineup, depth: Depth, log: &Log) {
     log.begin();
     let program = &subject.program;
     let shape = program.shape;
@@ -122,19 +155,13 @@ fn execute(subject: &Subject, depth: Depth, log: &Log) {
         patience: depth.patience(),
         log: log.clone(),
     });
-    let threads =
-        (0..shape.ranks).flat_map(|rank| (0..program.threads_of_rank()).map(move |thread| (Rank(rank), thread)));
-    let mut last = None;
-    for (rank, thread) in threads {
+    // Loom's first thread is the one that is here.
+    let Some((&(rank, thread), others)) = lineup.0.split_first() else { return };
+    for &(rank, thread) in others {
         let world = world.clone();
-        if let Some(before) = last.replace(move || stream::run(&world, rank, thread)) {
-            loom::thread::spawn(before);
-        }
+        loom::thread::spawn(move || stream::run(&world, rank, thread));
     }
-    // Loom's first thread is the last of ours.
-    if let Some(run) = last {
-        run();
-    }
+    stream::run(&world, rank, thread);
 }
 
 thread_local! {

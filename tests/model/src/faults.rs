@@ -11,7 +11,7 @@ use crate::cell::{Cell, Efforts, SHAPES, Verdict};
 use crate::explore::Subject;
 use crate::mutants::Mutation;
 use crate::program::{Call, Launch, Program, Usage};
-use crate::search::{Counterexample, search};
+use crate::search::{Counterexample, Coverage, search};
 
 /// One fault in one protocol.
 #[derive(Clone, Debug)]
@@ -35,8 +35,8 @@ pub struct Fault {
 pub enum Fate {
     /// It fails; and the assumptions with which it would not, for a weaker memory order.
     Killed(Box<Counterexample>, Option<Verdict>),
-    /// No execution that was explored fails.
-    Survived,
+    /// No execution that was explored fails: how deep each program was explored.
+    Survived(Vec<Coverage>),
 }
 
 /// Presets whose protocols are taken apart.
@@ -57,14 +57,14 @@ pub fn all() -> Vec<Fault> {
 
 fn in_protocol(protocol: Protocol, algorithm: Algorithm, input: InputMode) -> Vec<(String, Mutation, Protocol)> {
     let two_shot = algorithm == Algorithm::TwoShot;
-    let end =
-        if let Reuse::EndBarrier { order, sync_after } = protocol.reuse { Some((order, sync_after)) } else { None };
+    // No preset here has a block sync after its end barrier.
+    let end = if let Reuse::EndBarrier { order, .. } = protocol.reuse { Some(order) } else { None };
     let mut faults = Vec::new();
     let mut machine = |name: String, mutation| faults.push((name, mutation, protocol));
 
     let mut phases = vec![(Phase::Start, "start", protocol.start.order)];
     phases.extend(two_shot.then_some((Phase::Middle, "middle", protocol.middle)));
-    phases.extend(end.map(|(order, _)| (Phase::End, "end", order)));
+    phases.extend(end.map(|order| (Phase::End, "end", order)));
     for &(phase, name, order) in &phases {
         if order == Order::ReleaseAcquire {
             machine(format!("{name}: release becomes volatile"), Mutation::WeakStore(phase));
@@ -80,7 +80,6 @@ fn in_protocol(protocol: Protocol, algorithm: Algorithm, input: InputMode) -> Ve
     syncs.push("after start");
     syncs.extend(if two_shot { &["before middle", "after middle"][..] } else { &[] });
     syncs.extend(end.map(|_| "before end"));
-    syncs.extend(end.and_then(|(_, sync_after)| sync_after.then_some("after end")));
     for (number, place) in (0..).zip(syncs) {
         machine(format!("no block sync {place}"), Mutation::NoSync(number));
     }
@@ -140,7 +139,10 @@ impl Fault {
             Algorithm::OneShot => Algorithm::TwoShot,
             Algorithm::TwoShot => Algorithm::OneShot,
         };
+        // How a flag is tested is one choice for a whole communicator. Which of its forms have banks is not: there the
+        // question is whether this one may do without.
         if let Some(protocol) = self.preset.protocol(other, self.input) {
+            let protocol = Protocol { check: self.protocol.check, ..protocol };
             let other = &Cell { algorithm: other, protocol, ..*this };
             row(small, [(other, 1), (other, 1), (this, 1)]);
             row(two_blocks, [(other, 2), (other, 1), (this, 2)]);
@@ -150,12 +152,14 @@ impl Fault {
 
     /// Whether the model notices.
     pub fn fate(&self, efforts: Efforts) -> Fate {
-        let notices = |program: Program| {
-            let shape = program.shape;
-            let subject = Subject { program, assumptions: Assumptions::NONE, mutation: self.mutation };
-            search(&subject, efforts(shape)).err()
+        let ask = |program: Program| {
+            let effort = efforts(&program);
+            search(&Subject { program, assumptions: Assumptions::NONE, mutation: self.mutation }, effort)
         };
-        let Some(found) = self.programs().into_iter().find_map(notices) else { return Fate::Survived };
+        let found = match self.programs().into_iter().map(ask).collect::<Result<Vec<_>, _>>() {
+            Ok(coverages) => return Fate::Survived(coverages),
+            Err(found) => found,
+        };
         let weaker_order = match self.mutation {
             Mutation::WeakStore(_) | Mutation::WeakLoad(_) => Some(self.cells()[0].verdict(self.mutation, efforts)),
             Mutation::Nothing
@@ -171,5 +175,23 @@ impl Fault {
             | Mutation::OneFlagBlock => None,
         };
         Fate::Killed(found, weaker_order)
+    }
+}
+
+/// Why a fault makes no difference; every survivor must have its reason here.
+pub fn why_it_survives(fault: &str) -> Option<&'static str> {
+    match fault {
+        "one bank of flags" => Some(
+            "\"reached\" takes the epoch of the next call too, and a peer cannot be further than that. The banks are \
+             there for the test for equality, which the presets have. They cost memory and no instruction.",
+        ),
+        "equality in place of \"reached\"" => Some(
+            "with two banks, a flag of this call's bank cannot hold the next call's epoch. Both tests cost the same.",
+        ),
+        "one bank of flags, and equality" => Some(
+            "where a call has two barriers, each keeps the other's flags from being overwritten too early. Forms with \
+             one barrier a call hang (see the table).",
+        ),
+        _ => None,
     }
 }

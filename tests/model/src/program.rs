@@ -6,6 +6,8 @@ use allfold_kernels::protocol::abi::{Algorithm, Bank, InputMode, Phase};
 use allfold_kernels::protocol::spec::{Protocol, Reuse};
 use serde::{Deserialize, Serialize};
 
+use crate::page::names;
+
 /// How many ranks, blocks a rank, threads a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
@@ -133,7 +135,8 @@ impl Area {
 /// The form of its calls, the shape, and grids of several sizes where there are such.
 impl Display for Program {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut forms: Vec<_> = self.calls.iter().map(Call::form).collect();
+        let form = |call: &Call| format!("{} {}", names::algorithm(call.algorithm), names::input(call.input));
+        let mut forms: Vec<_> = self.calls.iter().map(form).collect();
         forms.dedup();
         write!(f, "{}, {}", forms.join(" then "), self.shape)?;
         let grids: Vec<_> = self.calls.iter().map(|call| call.blocks.to_string()).collect();
@@ -141,17 +144,6 @@ impl Display for Program {
             write!(f, " with grids of {}", grids.join(", "))?;
         }
         Ok(())
-    }
-}
-
-impl Call {
-    /// Algorithm and input mode in words.
-    pub fn form(&self) -> String {
-        let algorithm = match self.algorithm {
-            Algorithm::OneShot => "one-shot",
-            Algorithm::TwoShot => "two-shot",
-        };
-        format!("{algorithm} {}", self.input.name())
     }
 }
 

@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::assumptions::Assumption;
-use crate::cell::{Cell, Efforts, Verdict, fair, quick};
+use crate::cell::{Cell, Efforts, Verdict, deep, fair, quick, thorough};
 use crate::faults::{self, Fate, Fault};
 use crate::matrix;
 use crate::mutants::Mutation;
 use crate::program::{Program, Usage};
 use crate::search::{Counterexample, Coverage};
-use crate::sequences::{self, EARLY, Early};
+use crate::sequences::{self, Early};
 
 /// One question.
 #[derive(Clone, Debug)]
@@ -58,23 +58,33 @@ pub fn verdicts() -> Vec<Question> {
 pub fn everything() -> Vec<Question> {
     let mut questions = verdicts();
     questions.extend(Assumption::ALL.map(Question::Without));
-    questions.extend(EARLY.map(Question::Early));
+    questions.extend(sequences::early().into_iter().map(Question::Early));
     questions.extend(sequences::mixed().into_iter().map(Question::Mixed));
     questions.extend(faults::all().into_iter().map(Question::Fault));
     questions
 }
 
 impl Question {
-    /// Asks the model; `efforts` are for verdicts, what there is much of has its own.
-    pub fn answer(&self, efforts: Efforts) -> Answer {
+    /// Asks the model; a `whole` run goes deeper in verdicts, and for our own forms deeper still.
+    pub fn answer(&self, whole: bool) -> Answer {
+        let efforts: Efforts = if whole { thorough } else { quick };
         match self {
-            Question::Cell(cell) => Answer::Verdict(cell.verdict(Mutation::Nothing, efforts)),
+            Question::Cell(cell) => {
+                let efforts = if whole && ours(cell) { deep } else { efforts };
+                Answer::Verdict(cell.verdict(Mutation::Nothing, efforts))
+            }
             Question::Without(assumption) => Answer::Found(needy().and_then(|cell| cell.without(*assumption))),
-            Question::Mixed(program) => Answer::Checked(sequences::check(program.clone(), quick)),
+            Question::Mixed(program) => Answer::Checked(sequences::check(program.clone(), fair)),
             Question::Early(early) => Answer::Checked(sequences::check(early.program(), efforts)),
             Question::Fault(fault) => Answer::Fate(fault.fate(fair)),
         }
     }
+}
+
+/// Whether a cell is one of the six forms of our own library, as its callers may use it.
+fn ours(cell: &Cell) -> bool {
+    let usage = if cell.input.staged() { Usage::InTurn } else { Usage::Rewritten };
+    Preset::Allfold.protocol(cell.algorithm, cell.input) == Some(cell.protocol) && cell.usage == usage
 }
 
 /// A preset that rests on every assumption: vLLM's one-shot.

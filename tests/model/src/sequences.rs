@@ -38,30 +38,49 @@ pub fn mixed() -> Vec<Program> {
     programs
 }
 
-/// A kernel that is launched before the end of the one before it.
+/// A kernel that is launched before the end of the one before it: one of our own forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Early {
-    /// Whether the kernel before is an all-reduce too; else it only writes the input.
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// How peers see the input.
+    pub input: InputMode,
+    /// Whether the kernel before is an all-reduce too; else it only writes the input, to the staging area if there is one.
     pub after_all_reduce: bool,
     /// Before which of its accesses it waits for that one.
     pub waits_before: Access,
 }
 
-/// The early launches that tell something.
-pub const EARLY: [Early; 4] = [
-    Early { after_all_reduce: false, waits_before: Access::Epoch },
-    Early { after_all_reduce: false, waits_before: Access::Data },
-    Early { after_all_reduce: true, waits_before: Access::Epoch },
-    Early { after_all_reduce: true, waits_before: Access::Flag },
-];
+/// The early launches that are asked for. A memcpy comes between two all-reduces, so neither is the one before the other.
+pub fn early() -> Vec<Early> {
+    let waits = [
+        (false, Access::Epoch),
+        (false, Access::Flag),
+        (false, Access::Data),
+        (true, Access::Epoch),
+        (true, Access::Flag),
+        (true, Access::Data),
+    ];
+    let forms = [
+        (Algorithm::OneShot, InputMode::Registered),
+        (Algorithm::TwoShot, InputMode::Registered),
+        (Algorithm::OneShot, InputMode::Memcpy),
+    ];
+    let of_form = |(algorithm, input)| {
+        let early = move |(after_all_reduce, waits_before)| Early { algorithm, input, after_all_reduce, waits_before };
+        waits.into_iter().map(early)
+    };
+    let possible = |early: &Early| !(early.after_all_reduce && early.input == InputMode::Memcpy);
+    forms.into_iter().flat_map(of_form).filter(possible).collect()
+}
 
 impl Early {
-    /// Our own registered one-shot, launched so.
+    /// The two kernels.
     ///
     /// # Panics
     /// When there is no such form.
     pub fn program(self) -> Program {
-        let (algorithm, input) = (Algorithm::OneShot, InputMode::Registered);
+        let Early { algorithm, input, .. } = self;
         let protocol = Preset::Allfold.protocol(algorithm, input).expect("our own has every form");
         let usage = Usage::Chained;
         let call = Cell { algorithm, input, protocol, usage }.call(SHAPES[0]);
@@ -75,6 +94,6 @@ impl Early {
 /// # Errors
 /// The first failure.
 pub fn check(program: Program, efforts: Efforts) -> Result<Coverage, Box<Counterexample>> {
-    let shape = program.shape;
-    search(&Subject { program, assumptions: Assumptions::NONE, mutation: Mutation::Nothing }, efforts(shape))
+    let effort = efforts(&program);
+    search(&Subject { program, assumptions: Assumptions::NONE, mutation: Mutation::Nothing }, effort)
 }

@@ -88,6 +88,10 @@ impl Stream<'_> {
         let last = self.world.program.calls.len() as u32;
         if thread == 0 {
             self.write_input(1, 1);
+            match self.world.program.call(1).input {
+                InputMode::Memcpy => stage::<_, F32>(&self.machine(1, None)),
+                InputMode::Registered | InputMode::Copied => {}
+            }
             if last > 1 {
                 self.kernel(self.machine(1, Some((0, 0))));
             }

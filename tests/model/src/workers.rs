@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::cell::{Efforts, quick, thorough};
 use crate::report::{Answer, Question, Report, everything, verdicts};
 
 /// A question that took so many seconds is named: a sign of life, and what to look at when the run grows too long.
@@ -31,10 +30,10 @@ impl Run {
         }
     }
 
-    fn questions(self) -> (Vec<Question>, Efforts) {
+    fn questions(self) -> Vec<Question> {
         match self {
-            Run::Whole => (everything(), thorough),
-            Run::Quick => (verdicts(), quick),
+            Run::Whole => everything(),
+            Run::Quick => verdicts(),
         }
     }
 
@@ -61,7 +60,7 @@ impl Run {
             answers.extend(serde_json::from_slice::<Vec<_>>(&output.stdout).context("a worker's answers")?);
         }
         answers.sort_by_key(|&(index, _)| index);
-        let (questions, _) = self.questions();
+        let questions = self.questions();
         if !answers.iter().map(|&(index, _)| index).eq(0..questions.len()) {
             bail!("{} questions, {} answers", questions.len(), answers.len());
         }
@@ -73,11 +72,11 @@ impl Run {
     /// # Errors
     /// When the answers cannot be written down.
     pub fn work(self, worker: usize, workers: NonZero<usize>) -> Result<String> {
-        let (questions, efforts) = self.questions();
+        let questions = self.questions();
         let mine = questions.iter().enumerate().skip(worker).step_by(workers.get());
         let answer = |(index, question): (usize, &Question)| {
             let begun = Instant::now();
-            let answer = question.answer(efforts);
+            let answer = question.answer(self == Run::Whole);
             let took = begun.elapsed().as_secs();
             if took >= SLOW {
                 eprintln!("question {index} of {} took {took} s: {question:?}", questions.len());

@@ -7,11 +7,12 @@ use allfold_kernels::protocol::spec::{Order, Reuse, Scope, Start};
 use allfold_model::assumptions::{Assumption, Assumptions};
 use allfold_model::block::Meeting;
 use allfold_model::cell::{Cell, SHAPES, Verdict, quick};
-use allfold_model::explore::{Depth, Explored, Subject, explore};
+use allfold_model::explore::{Depth, Explored, Lineup, Subject, explore};
 use allfold_model::faults;
 use allfold_model::matrix;
 use allfold_model::mutants::Mutation;
 use allfold_model::program::Usage;
+use allfold_model::search::{Effort, search};
 use allfold_model::trace::Failure;
 use loom::cell::UnsafeCell;
 
@@ -134,34 +135,95 @@ fn a_story_can_be_followed() {
     let Verdict::Unsound(found) = cell.verdict(Mutation::Nothing, quick) else { panic!("it is sound") };
     let told = found.story.to_string();
     let step = |text: &str| told.find(text).unwrap_or_else(|| panic!("no {text:?} in\n{told}"));
-    let overwritten = step("rank 0, before its next kernel: stores pack 0 of its staging buffer: the input of call 2");
-    let read = step("rank 1: reads pack 0 of rank 0's staging buffer: the input of call 2, not what call 1 needs");
-    let sum = step("Rank 1's sum of call 1, pack 0, has in it rank 0's input of call 2.");
+    let overwritten = step("rank 1, before its next kernel: stores pack 0 of its staging buffer: the input of call 2");
+    let read = step("rank 0: reads pack 0 of rank 1's staging buffer: the input of call 2, not what call 1 needs");
+    let sum = step("Rank 0's sum of call 1, pack 0, has in it rank 1's input of call 2.");
     assert!(overwritten < read && read < sum, "{told}");
-    assert_eq!(found.story.short, "rank 1 reads pack 0 of rank 0's staging buffer too late");
+    assert_eq!(found.story.short, "rank 0 reads pack 0 of rank 1's staging buffer too late");
+}
+
+/// What is wrong with what was found, in a word.
+fn kind(explored: &Explored) -> &'static str {
+    match &explored.failed {
+        None => "none",
+        Some((Failure::Race, _)) => "race",
+        Some((Failure::WrongSum { .. }, _)) => "wrong sum",
+        Some((Failure::Hang { .. } | Failure::Broken(_), _)) => "hang",
+    }
+}
+
+/// Every fault in a staged form of `algorithm`, in so many calls of two ranks of one thread.
+fn faulty(algorithm: Algorithm, calls: usize, assumptions: Assumptions) -> impl Iterator<Item = (String, Subject)> {
+    let forms = faults::all().into_iter().filter(move |fault| fault.algorithm == algorithm && fault.input.staged());
+    forms.map(move |fault| {
+        let cell =
+            Cell { algorithm: fault.algorithm, input: fault.input, protocol: fault.protocol, usage: Usage::InTurn };
+        let mut program = cell.program(SHAPES[0]);
+        program.calls.truncate(calls);
+        (fault.name, Subject { program, assumptions, mutation: fault.mutation })
+    })
+}
+
+/// Explores with the cut and without; the two must agree. How many passed and how many failed.
+fn cut_or_not(subjects: impl Iterator<Item = (String, Subject)>, depths: [Depth; 2], budget: u64) -> [u32; 2] {
+    let mut found = [0; 2];
+    for (name, subject) in subjects {
+        let [uncut, cut] = depths.map(|depth| explore(&subject, depth, budget));
+        assert_eq!(uncut.failed.is_some(), cut.failed.is_some(), "{name}: {} and {}", kind(&uncut), kind(&cut));
+        assert!(uncut.failed.is_some() || uncut.complete && cut.complete, "{name}");
+        assert!(uncut.failed.is_some() || uncut.executions >= cut.executions, "{name}");
+        found[uncut.failed.is_some() as usize] += 1;
+    }
+    found
 }
 
 /// What loom finds by itself and what it finds with the cut must be the same.
 #[test]
 fn what_is_cut_changes_no_verdict() {
-    let kind = |explored: &Explored| match &explored.failed {
-        None => "none",
-        Some((Failure::Race, _)) => "race",
-        Some((Failure::WrongSum { .. }, _)) => "wrong sum",
-        Some((Failure::Hang { .. } | Failure::Broken(_), _)) => "hang",
-    };
-    let mut found = [0; 2];
-    let forms = faults::all().into_iter().filter(|fault| fault.algorithm == Algorithm::OneShot && fault.input.staged());
-    for fault in forms {
-        let cell =
-            Cell { algorithm: fault.algorithm, input: fault.input, protocol: fault.protocol, usage: Usage::InTurn };
-        let mut program = cell.program(SHAPES[0]);
-        program.calls.truncate(2);
-        let subject = Subject { program, assumptions: Assumptions::NONE, mutation: fault.mutation };
-        let [uncut, cut] = [Depth::Uncut, Depth::Exhaustive].map(|depth| explore(&subject, depth, 100_000));
-        assert_eq!(uncut.failed.is_some(), cut.failed.is_some(), "{}: {} and {}", fault.name, kind(&uncut), kind(&cut));
-        assert!(uncut.failed.is_some() || uncut.complete && cut.complete && uncut.executions > cut.executions);
-        found[uncut.failed.is_some() as usize] += 1;
+    let depths = [Depth::Uncut(None), Depth::Exhaustive];
+    for (algorithm, calls, assumptions) in [
+        (Algorithm::OneShot, 2, Assumptions::NONE),
+        (Algorithm::OneShot, 1, Assumptions::NONE.with_words()),
+        (Algorithm::TwoShot, 1, Assumptions::NONE),
+    ] {
+        let found = cut_or_not(faulty(algorithm, calls, assumptions), depths, 100_000);
+        assert!(found[0] > 5 && found[1] > 5, "{found:?} passed and failed: {algorithm:?} {calls} {assumptions}");
     }
-    assert!(found[0] > 5 && found[1] > 5, "{found:?} passed and failed");
+}
+
+/// Nor with a bound on preemptions, in these programs; that it never does is not shown.
+#[test]
+fn what_is_cut_under_a_bound_changes_no_verdict_here() {
+    let depths = [Depth::Uncut(Some(1)), Depth::Preemptions(1)];
+    for algorithm in Algorithm::ALL {
+        let found = cut_or_not(faulty(algorithm, 1, Assumptions::NONE), depths, 100_000);
+        assert!(found[0] > 5 && found[1] > 5, "{found:?} passed and failed: {algorithm:?}");
+    }
+}
+
+/// Every order of the threads, but for which rank has which number.
+#[test]
+fn lineups_differ_in_who_goes_first() {
+    let cell = one_shot_memcpy(Order::ReleaseAcquire, Reuse::Parity);
+    let counts = SHAPES.map(|shape| Lineup::all(&cell.program(shape)).len());
+    assert_eq!(counts, [1, 12, 12, 2, 6]);
+}
+
+/// A bound that was not completed is never told as one that was.
+#[test]
+fn what_was_not_completed_is_no_depth() {
+    let program = one_shot_memcpy(Order::ReleaseAcquire, Reuse::Parity).program(SHAPES[1]);
+    let subject = Subject { program, assumptions: Assumptions::NONE, mutation: Mutation::Nothing };
+    let effort = Effort { preemptions: 1, lineups: 2, bounded: 100, exhaustive: 10 };
+    let coverage = search(&subject, effort).unwrap();
+    assert_eq!((coverage.depth, coverage.depth_name().as_str()), (None, "part of ≤ 1"));
+}
+
+/// Where a wrong sum was passed on, the story blames who made it.
+#[test]
+fn a_sum_that_was_wrong_already_is_not_blamed_on_its_reader() {
+    let minimal = matrix::starts().next().unwrap();
+    let cell = matrix::cell(Algorithm::TwoShot, InputMode::Copied, Usage::InTurn, minimal, Reuse::Nothing);
+    let Verdict::Unsound(found) = cell.verdict(Mutation::Nothing, quick) else { panic!("it is sound") };
+    assert!(found.story.short.contains("staging buffer too early"), "{}\n{}", found.story.short, found.story);
 }

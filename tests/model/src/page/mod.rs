@@ -1,15 +1,19 @@
 //! `docs/barriers.md`: hand-written parts from the `.md` files beside this one, with what the model says put in.
 //!
-//! A hand-written part says `{{name}}` where a verdict or a table belongs. There are no verdicts written by hand, so the
-//! page cannot say what the model does not. The names are those of the [`Record`] of the last whole run.
+//! A hand-written part says `{{name}}` where a verdict, a table or a number of the model or of the hardware belongs, so
+//! that the page cannot say what they do not. The names are those of the [`Record`] of the last whole run, and of what
+//! is read here from the records of `host/benches/`.
 
+mod cost;
+mod depths;
 mod hardware;
-mod names;
+pub(crate) mod names;
 mod record;
 mod tables;
 
 use anyhow::{Context, Result, bail};
 
+use cost::Costs;
 use hardware::Runs;
 pub use record::Record;
 
@@ -36,6 +40,16 @@ pub fn render(record: &Record) -> Result<String> {
     values.insert("matrix runs", of_matrix.caption());
     values.insert("table presets", tables::presets(record, &of_presets)?);
     values.insert("presets runs", of_presets.caption());
+    values.insert("runs setting", of_matrix.setting());
+    values.insert("runs delays", of_matrix.delays());
+    for (name, value) in hardware::compared(record, &of_matrix)? {
+        values.insert(&name, value);
+    }
+    let costs = Costs::read();
+    values.insert("table cost", costs.table().to_string());
+    for (name, value) in costs.values()? {
+        values.insert(name, value);
+    }
     let parts: Result<Vec<_>> = PARTS.iter().map(|part| fill(part.trim_end(), &values)).collect();
     Ok(parts?.join("\n\n") + "\n")
 }

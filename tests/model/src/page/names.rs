@@ -8,6 +8,7 @@ use crate::assumptions::Assumption;
 use crate::cell::Cell;
 use crate::matrix;
 use crate::program::Usage;
+pub use crate::search::thousands;
 
 pub fn algorithm(algorithm: Algorithm) -> &'static str {
     match algorithm {
@@ -101,19 +102,6 @@ pub fn letter(assumption: Assumption) -> &'static str {
         Assumption::PollOrdersLoads => "**P**",
         Assumption::LoadsDoneBeforeBarrier => "**L**",
     }
-}
-
-/// 12345 as `12,345`.
-pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 
 use anyhow::{Result, bail};
 
-use super::{names, tables};
+use super::{depths, names, tables};
 use crate::report::Report;
 use tables::Counterexamples;
 
@@ -25,9 +25,10 @@ impl Record {
     pub fn new(report: &Report) -> Result<Record> {
         let mut counterexamples = Counterexamples::default();
         let mut record = Record::of_verdicts(report, &mut counterexamples)?;
-        record.insert("coverage", tables::coverage(report)?);
+        record.insert("coverage", depths::coverage(report)?);
+        record.0.extend(depths::in_sum(report));
         record.0.extend(tables::extras(report, &mut counterexamples));
-        record.0.extend(tables::faults(report)?);
+        record.0.extend(tables::planted(report)?);
         record.insert("counterexamples", counterexamples.render());
         Ok(record)
     }

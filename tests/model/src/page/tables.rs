@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use allfold_kernels::protocol::abi::InputMode;
 use allfold_kernels::protocol::preset::Preset;
-use allfold_kernels::protocol::spec::Scope;
+use allfold_kernels::protocol::spec::{Reuse, Scope};
 use anyhow::{Result, bail};
 
 use super::hardware::Runs;
-use super::{Record, names};
+use super::{Record, depths, names, names::thousands};
 use crate::assumptions::Assumptions;
-use crate::cell::{Cell, SHAPES, Verdict};
-use crate::explore::Depth;
-use crate::faults::Fate;
+use crate::cell::{Cell, Verdict};
+use crate::faults::{self, Fate};
 use crate::matrix;
 use crate::program::Access;
 use crate::report::{Answer, Question, Report};
@@ -39,9 +39,10 @@ impl Counterexamples {
         let tell = |(index, found): (usize, &Counterexample)| {
             let Counterexample { program, preemptions, story, .. } = found;
             let switches = match preemptions {
-                0 => "switches only where a thread waits".to_string(),
-                1 => "1 preemption".to_string(),
-                more => format!("{more} preemptions"),
+                Some(0) => "switches only where a thread waits",
+                Some(1) => "1 preemption",
+                Some(2) => "at most 2 preemptions",
+                Some(_) | None => "several preemptions",
             };
             let short = capital(story.short.trim_end_matches('.'));
             let program = capital(program);
@@ -52,9 +53,14 @@ impl Counterexamples {
 }
 
 /// What two counterexamples have in common when one is told for both: the same goes wrong, in the same sort of program.
-fn alike(found: &Counterexample) -> (&str, String) {
-    let banks = [" bank 0", " bank 1", " buffer"];
-    (&found.program, banks.iter().fold(found.story.short.clone(), |short, bank| short.replace(bank, "")))
+/// How the input came makes no difference to what goes wrong in scratch.
+fn alike(found: &Counterexample) -> (String, String) {
+    let without = |text: &str, words: &[&str]| words.iter().fold(text.to_string(), |text, word| text.replace(word, ""));
+    let short = without(&found.story.short, &[" bank 0", " bank 1", " buffer"]);
+    let inputs: Vec<_> = InputMode::ALL.iter().map(|&input| format!(" {}", names::input(input))).collect();
+    let inputs: Vec<_> = inputs.iter().map(String::as_str).collect();
+    let of_scratch = short.contains("scratch");
+    (without(&found.program, if of_scratch { &inputs } else { &[] }), short)
 }
 
 fn letters(set: Assumptions) -> String {
@@ -82,7 +88,7 @@ pub fn matrix(record: &Record, runs: &Runs) -> Result<String> {
             let verdicts = matrix::reuses(input).map(|reuse| {
                 let cell = cell(start, reuse);
                 let verdict = record.get(&names::cell(&cell))?;
-                let seen = runs.wrong(None, &cell)?.map_or_else(String::new, |wrong| format!(" · {wrong}"));
+                let seen = runs.wrong(None, &cell, verdict)?.map_or_else(String::new, |wrong| format!(" · {wrong}"));
                 Ok(format!("{verdict}{seen}"))
             });
             [Ok(names::start(start))].into_iter().chain(verdicts).collect()
@@ -100,50 +106,31 @@ pub fn matrix(record: &Record, runs: &Runs) -> Result<String> {
 pub fn presets(record: &Record, runs: &Runs) -> Result<String> {
     let row = |(preset, cell): (Preset, Cell)| {
         let protocol = cell.protocol;
+        let verdict = record.get(&names::preset(preset, &cell))?;
+        let end = match (protocol.reuse, cell.input.staged()) {
+            // A registered input has no banks.
+            (Reuse::Parity, false) => names::reuse(Reuse::Nothing),
+            (reuse, _) => names::reuse(reuse),
+        };
         let sync =
             if protocol.start.sync_before || protocol.start.scope == Scope::MultiGpu { "" } else { ", no sync before" };
         Ok(vec![
             format!("`{}`", preset.name()),
             names::form(&cell),
             format!("{}{sync}", names::start(protocol.start)),
-            names::reuse(protocol.reuse),
-            record.get(&names::preset(preset, &cell))?.to_string(),
-            runs.wrong(Some(preset), &cell)?.unwrap_or_default(),
+            end,
+            verdict.to_string(),
+            runs.wrong(Some(preset), &cell, verdict)?.unwrap_or_default(),
         ])
     };
     let heads = ["preset", "form", "start", "end", "verdict", "wrong on two H200"].map(String::from).to_vec();
     Ok(markdown(heads, matrix::presets().into_iter().map(row).collect::<Result<_>>()?))
 }
 
-/// How each cell was explored.
-pub fn coverage(report: &Report) -> Result<String> {
-    let row = |(name, cell): (String, Cell)| {
-        let shapes: Vec<String> = match report.verdict(&cell)? {
-            Verdict::Proved(coverage) => coverage.iter().map(depth).collect(),
-            Verdict::RestsOn(passed) => passed[0].1.iter().map(depth).collect(),
-            Verdict::Unsound(found) => {
-                SHAPES.iter().map(|&shape| if shape == found.shape { "fails" } else { "" }.to_string()).collect()
-            }
-        };
-        Ok([name].into_iter().chain(shapes).collect())
-    };
-    let rows = names::cells().into_iter().map(row).collect::<Result<Vec<_>>>()?;
-    let heads = ["cell".to_string()].into_iter().chain(SHAPES.iter().map(ToString::to_string)).collect();
-    Ok(markdown(heads, rows))
-}
-
-fn depth(coverage: &Coverage) -> String {
-    let executions = names::thousands(coverage.executions);
-    match coverage.depth {
-        Depth::Exhaustive | Depth::Uncut => format!("all ({executions})"),
-        Depth::Preemptions(bound) => format!("≤ {bound} ({executions})"),
-    }
-}
-
 /// What is neither a cell nor a fault.
 pub fn extras(report: &Report, counterexamples: &mut Counterexamples) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
-    let (mut rows, mut executions, mut failed) = (0, 0, None);
+    let (mut rows, mut failed, mut passed) = (0, None, Vec::new());
     for (question, answer) in &report.0 {
         match (question, answer) {
             (Question::Without(assumption), Answer::Found(found)) => {
@@ -152,40 +139,46 @@ pub fn extras(report: &Report, counterexamples: &mut Counterexamples) -> BTreeMa
             }
             (Question::Early(early), Answer::Checked(checked)) => {
                 let before = if early.after_all_reduce { "an all-reduce" } else { "any kernel" };
+                let form = format!("{} {}", names::algorithm(early.algorithm), names::input(early.input));
                 let waits = match early.waits_before {
                     Access::Epoch => "first of all",
                     Access::Flag => "after the epoch",
                     Access::Data => "after the start barrier",
                 };
                 let verdict = match checked {
-                    Ok(_) => "proved".to_string(),
+                    Ok(coverage) => format!("no failure, {}", coverage.depth_name()),
                     Err(found) => format!("**unsound** {}", counterexamples.link(found)),
                 };
-                values.insert(format!("early after {before}: waits {waits}"), verdict);
+                values.insert(format!("early {form} after {before}: waits {waits}"), verdict);
             }
             (Question::Mixed(_), Answer::Checked(checked)) => {
                 rows += 1;
                 match checked {
-                    Ok(coverage) => executions += coverage.executions,
+                    Ok(coverage) => passed.push(*coverage),
                     Err(found) => failed = failed.or(Some(found)),
                 }
             }
             _ => {}
         }
     }
+    // K and P are often needed by one and the same execution.
+    let of = |values: &BTreeMap<String, String>, name: &str| values.get(name).cloned().unwrap_or_default();
+    let (k, p) = (of(&values, "without KernelEndPublishes"), of(&values, "without PollOrdersLoads"));
+    let differs = if k == p { "; without P: the same".to_string() } else { format!("; without P: {p}") };
+    values.insert("without P, if it differs".into(), differs);
     let mixed = match failed {
-        None => format!("proved in {} executions", names::thousands(executions)),
+        None => format!("no failure in {}", depths::deepest(&passed)),
         Some(found) => format!("**unsound** {}", counterexamples.link(found)),
     };
-    values.insert("mixed rows".into(), names::thousands(rows));
+    values.insert("mixed rows".into(), thousands(rows));
     values.insert("mixed verdict".into(), mixed);
     values
 }
 
 /// The table of planted faults, and the survivors.
-pub fn faults(report: &Report) -> Result<BTreeMap<String, String>> {
+pub fn planted(report: &Report) -> Result<BTreeMap<String, String>> {
     let mut killed = Vec::new();
-    let mut survived: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut survived: Vec<(&str, Vec<String>, Vec<Coverage>)> = Vec::new();
     let faults = report.0.iter().filter_map(|(question, answer)| match (question, answer) {
         (Question::Fault(fault), Answer::Fate(fate)) => Some((fault, fate)),
         _ => None,
@@ -203,19 +196,22 @@ pub fn faults(report: &Report) -> Result<BTreeMap<String, String>> {
                 };
                 killed.push(vec![form, fault.name.clone(), format!("{}: {}", found.program, found.story.short), lives]);
             }
-            Fate::Survived => match survived.iter_mut().find(|(name, _)| *name == fault.name) {
-                Some((_, forms)) => forms.push(form),
-                None => survived.push((&fault.name, vec![form])),
+            Fate::Survived(coverages) => match survived.iter_mut().find(|(name, ..)| *name == fault.name) {
+                Some((_, forms, explored)) => {
+                    forms.push(form);
+                    explored.extend(coverages);
+                }
+                None => survived.push((&fault.name, vec![form], coverages.clone())),
             },
         }
     }
-    let alive = survived.iter().map(|(_, forms)| forms.len()).sum::<usize>();
+    let alive = survived.iter().map(|(_, forms, _)| forms.len()).sum::<usize>();
     let mut list = Vec::new();
-    for (name, forms) in &survived {
-        let Some(why) = why_it_survives(name) else {
+    for (name, forms, explored) in &survived {
+        let Some(why) = faults::why_it_survives(name) else {
             bail!("no explanation of the survivor \"{name}\" in {}", forms.join(", "));
         };
-        list.push(format!("- *{name}* ({}): {why}", forms.join(", ")));
+        list.push(format!("- *{name}* ({}): {why} No failure in {}.", forms.join(", "), depths::deepest(explored)));
     }
     let heads = ["protocol", "fault", "what the model found", "lives if granted"].map(String::from).to_vec();
     Ok(BTreeMap::from([
@@ -227,30 +223,13 @@ pub fn faults(report: &Report) -> Result<BTreeMap<String, String>> {
     ]))
 }
 
-/// Why a fault makes no difference; every survivor must have its reason here.
-fn why_it_survives(fault: &str) -> Option<&'static str> {
-    match fault {
-        "one bank of flags" => Some(
-            "\"reached\" takes the epoch of the next call too, and a peer cannot be further than that. The banks are \
-             there for the test for equality, which the presets have. They cost memory and no instruction.",
-        ),
-        "equality in place of \"reached\"" => Some(
-            "with two banks, a flag of this call's bank cannot hold the next call's epoch. Both tests cost the same.",
-        ),
-        "one bank of flags, and equality" => Some(
-            "where a call has two barriers, each keeps the other's flags from being overwritten too early. In the forms \
-             with one barrier a call it hangs (see the table), and a communicator mixes forms.",
-        ),
-        _ => None,
-    }
-}
-
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn markdown(heads: Vec<String>, rows: Vec<Vec<String>>) -> String {
+/// A table.
+pub fn markdown(heads: Vec<String>, rows: Vec<Vec<String>>) -> String {
     let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
     let rule = format!("|{}", "---|".repeat(heads.len()));
     [line(&heads), rule].into_iter().chain(rows.iter().map(|row| line(row))).collect::<Vec<_>>().join("\n")
