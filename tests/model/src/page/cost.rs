@@ -29,26 +29,21 @@ impl Costs {
         self.table
     }
 
-    /// Whether rows say which input they are of. Where they do not, it is a registered one.
-    fn has_inputs(&self) -> bool {
-        self.heads.contains(&"input")
-    }
-
-    /// µs a call of 1 KB with a registered input.
-    fn microseconds(&self, algorithm: &str, start: &str, order: &str, end: &str) -> Result<f64> {
+    /// µs a call of 1 KB.
+    fn microseconds(&self, algorithm: &str, input: &str, [start, order, end]: [&str; 3]) -> Result<f64> {
         let column = |name: &str| self.heads.iter().position(|head| head.starts_with(name));
         let is = |row: &[&str], name: &str, value: &str| {
             column(name).and_then(|column| row.get(column)).is_some_and(|field| *field == value)
         };
         let row = self.rows.iter().find(|row| {
             is(row, "algorithm", algorithm)
-                && (!self.has_inputs() || is(row, "input", "registered"))
+                && is(row, "input", input)
                 && is(row, "start", start)
                 && is(row, "order", order)
                 && is(row, "end", end)
         });
         let field = row.and_then(|row| row.get(column("1 KB")?));
-        let field = field.with_context(|| format!("no cost of {algorithm}, {start}, {order}, {end}"))?;
+        let field = field.with_context(|| format!("no cost of {algorithm}, {input}, {start}, {order}, {end}"))?;
         field.parse().with_context(|| format!("{field} is no number"))
     }
 
@@ -58,14 +53,15 @@ impl Costs {
     /// When the record lacks a row.
     pub fn values(&self) -> Result<Vec<(&'static str, String)>> {
         let (volatile, release) = ("volatile", "release-acquire");
-        let one_shot = |start, order, end| self.microseconds("one-shot", start, order, end);
+        let one_shot = |start, order, end| self.microseconds("one-shot", "registered", [start, order, end]);
         let base = one_shot("multi-gpu", volatile, "none")?;
         let volatile_end = one_shot("multi-gpu", volatile, "barrier-volatile")?;
         let release_end = one_shot("multi-gpu", volatile, "barrier-release-acquire")?;
         let release_start = one_shot("multi-gpu", release, "none")?;
         let strong = one_shot("multi-gpu", release, "barrier-release-acquire")?;
         let block = one_shot("block", release, "barrier-release-acquire")?;
-        let two_shot = |start, order| self.microseconds("two-shot", start, order, "none");
+        let two_shot = |start, order| self.microseconds("two-shot", "registered", [start, order, "none"]);
+        let staged = |input, start| self.microseconds("one-shot", input, [start, release, "parity"]);
         let difference = |more: f64, less: f64| format!("{:.2}", more - less);
         Ok(vec![
             ("cost volatile end", difference(volatile_end, base)),
@@ -80,6 +76,8 @@ impl Costs {
             ("cost end barrier", difference(strong, release_start)),
             ("cost weak", difference(strong, volatile_end)),
             ("cost strong", format!("{strong:.2}")),
+            ("cost memcpy parity", format!("{:.2}", staged("memcpy", "multi-gpu")?)),
+            ("cost copied parity", format!("{:.2}", staged("copied", "block")?)),
         ])
     }
 }
@@ -91,8 +89,8 @@ mod tests {
     #[test]
     fn the_record_has_what_the_words_need() {
         let costs = Costs::read();
-        assert_eq!(costs.values().unwrap().len(), 9);
+        assert_eq!(costs.values().unwrap().len(), 11);
         assert!(costs.rows.iter().all(|row| row.len() == costs.heads.len()));
-        assert!(costs.microseconds("one-shot", "nowhere", "volatile", "none").is_err());
+        assert!(costs.microseconds("one-shot", "registered", ["nowhere", "volatile", "none"]).is_err());
     }
 }
