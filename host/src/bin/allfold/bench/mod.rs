@@ -5,9 +5,11 @@
 //! | `settings.rs` | the command line made into what is run: ranks, sizes, options |
 //! | `case.rs` | one size, from verification to timing and back |
 //! | `cpu.rs`, `cuda.rs` | memory and calls of each backend |
+//! | `buffers.rs`, `timing.rs` | memory on GPUs, and how calls on it are timed, whoever makes them |
 //! | `guarded.rs`, `oracle.rs` | buffers between guard zones; what a result may be |
 //! | `stats.rs`, `report.rs` | timings made into numbers, numbers made into text |
 
+mod buffers;
 pub mod case;
 pub mod cpu;
 pub mod cuda;
@@ -16,8 +18,9 @@ mod oracle;
 mod report;
 mod settings;
 pub mod stats;
+pub mod timing;
 
-use allfold::{Communicator, Dtype};
+use allfold::{Communicator, Dtype, Plan};
 use anyhow::{Context, Result};
 use half::{bf16, f16};
 
@@ -29,11 +32,12 @@ use crate::progress::Progress;
 use crate::target::Target;
 use case::{Case, Measured};
 use cpu::CpuBed;
-use cuda::{CudaBed, How};
+use cuda::CudaBed;
 use oracle::Real;
 pub use oracle::mix;
 use report::Row;
 use settings::Settings;
+use timing::How;
 
 /// Runs the bench, prints and writes what came out.
 pub fn run(args: &BenchArgs) -> Result<Verdict> {
@@ -96,7 +100,7 @@ impl Ranks {
         Ok(Ranks { comm, gpus })
     }
 
-    fn measure<T: Real>(&mut self, settings: &Settings, bytes: u64, said: impl Fn(&str)) -> Result<Measured> {
+    fn measure<T: Real>(&mut self, settings: &Settings, bytes: u64, said: impl Fn(&str)) -> Result<Measured<Plan>> {
         let bytes_here = usize::try_from(bytes).context("more bytes than this machine can address")?;
         let in_place = settings.in_place;
         let seed = mix(mix(settings.seed, bytes), T::DTYPE as u64);
@@ -105,7 +109,7 @@ impl Ranks {
         match &self.gpus {
             None => {
                 let bed = &mut CpuBed::<T>::new(&mut self.comm, call, settings.repeats, bytes_here, in_place);
-                case.run::<T>(bed, said)
+                case.run::<T, _>(bed, said)
             }
             Some(gpus) => {
                 let how = match settings.chain(bytes) {
@@ -113,7 +117,7 @@ impl Ranks {
                     None => How::Eager(settings.repeats),
                 };
                 let bed = &mut CudaBed::<T>::new(&mut self.comm, gpus, call, how, bytes_here, in_place)?;
-                case.run::<T>(bed, said)
+                case.run::<T, _>(bed, said)
             }
         }
     }

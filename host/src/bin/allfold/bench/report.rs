@@ -32,7 +32,7 @@ pub struct Row {
 }
 
 impl Row {
-    pub fn new(bytes: u64, dtype: Dtype, chain: Option<usize>, world: usize, measured: &Measured) -> Row {
+    pub fn new(bytes: u64, dtype: Dtype, chain: Option<usize>, world: usize, measured: &Measured<Plan>) -> Row {
         let Plan { algorithm, blocks, threads, .. } = measured.plan;
         let median_us = slowest_rank(&measured.samples, median);
         let algbw = algorithm_bandwidth(bytes, median_us);
