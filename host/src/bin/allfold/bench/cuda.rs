@@ -34,6 +34,11 @@ impl<'a, T: Element> CudaBed<'a, T> {
         Ok(CudaBed { comm, buffers, call, how, elements: PhantomData })
     }
 
+    /// The buffers, for somebody else's calls on them.
+    pub fn buffers(&self) -> &Buffers<'a> {
+        &self.buffers
+    }
+
     fn all_reduce(&mut self, set: usize) -> Result<Plan, Error> {
         let buffers = self.buffers.of::<T>(set, Use::InputToOutput);
         self.comm.all_reduce_with(&buffers, ReduceOp::Sum, &self.call)
