@@ -13,6 +13,7 @@ mod doctor;
 mod gate;
 mod gpus;
 mod here;
+mod nccl;
 mod output;
 mod progress;
 mod stress;
@@ -35,9 +36,12 @@ enum Verdict {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if std::env::var_os("CUDA_DEVICE_MAX_CONNECTIONS").is_none() {
-        // SAFETY: no other thread runs yet. Eight ranks on one GPU need more than the usual eight hardware queues.
-        unsafe { std::env::set_var("CUDA_DEVICE_MAX_CONNECTIONS", "32") };
+    // Eight ranks on one GPU need more than the usual eight hardware queues.
+    for (name, value) in [("CUDA_DEVICE_MAX_CONNECTIONS", "32"), nccl::NVLS] {
+        if std::env::var_os(name).is_none() {
+            // SAFETY: no other thread runs yet.
+            unsafe { std::env::set_var(name, value) };
+        }
     }
     let level = match args.verbose {
         0 => LevelFilter::ERROR,

@@ -64,6 +64,14 @@ impl Target {
         }
     }
 
+    /// Ordinal of each rank's GPU; empty on the CPU.
+    pub fn ordinals(&self) -> Vec<u32> {
+        match self {
+            Target::Cpu { .. } => Vec::new(),
+            Target::Cuda { devices } => devices.iter().map(|device| device.ordinal).collect(),
+        }
+    }
+
     /// What the command line says, else several seconds' worth; `None`: wait without end.
     pub fn poll_limit(&self, args: &RanksArgs) -> Option<u64> {
         let usual = match self {
@@ -79,10 +87,7 @@ impl Target {
     pub fn communicator(&self, options: Options) -> allfold::Result<Communicator> {
         match self {
             Target::Cpu { ranks } => Communicator::cpu_with(*ranks, options),
-            Target::Cuda { devices } => {
-                let ordinals: Vec<_> = devices.iter().map(|device| device.ordinal).collect();
-                Communicator::cuda_with(&ordinals, options)
-            }
+            Target::Cuda { .. } => Communicator::cuda_with(&self.ordinals(), options),
         }
     }
 
@@ -90,11 +95,10 @@ impl Target {
         match self {
             Target::Cpu { .. } => Described { device: here::cpu(), backend: "cpu", devices: Vec::new() },
             Target::Cuda { devices } => {
-                let ordinals = devices.iter().map(|device| device.ordinal).collect();
                 let mut used: Vec<_> = devices.iter().collect();
                 used.sort_by_key(|device| device.ordinal);
                 used.dedup();
-                Described { device: here::names(used), backend: "cuda", devices: ordinals }
+                Described { device: here::names(used), backend: "cuda", devices: self.ordinals() }
             }
         }
     }

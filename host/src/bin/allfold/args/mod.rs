@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use allfold::{Dtype, InputMode};
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 mod parse;
 mod shared;
@@ -45,7 +45,14 @@ pub enum Command {
 const SIZES: &str = "Sizes and types";
 const CALLS: &str = "Calls";
 const TIMING: &str = "Timing";
+const COMPARISON: &str = "Comparison";
 const RESULTS: &str = "Results";
+
+/// What can be timed beside our all-reduce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Vs {
+    Nccl,
+}
 
 #[derive(Debug, Parser)]
 pub struct BenchArgs {
@@ -101,6 +108,13 @@ pub struct BenchArgs {
     /// Calls before them
     #[arg(short, long, value_name = "N", conflicts_with = "graph", default_value_t = 5, help_heading = TIMING)]
     pub warmup: u32,
+
+    /// Time NCCL too, size by size, on the same buffers; NVLink multicast is off for it unless NCCL_NVLS_ENABLE is set
+    #[arg(long, value_enum, value_name = "LIBRARY", help_heading = COMPARISON)]
+    pub vs: Option<Vs>,
+    /// NCCL's file [default: libnccl.so.2, where the dynamic linker finds it]
+    #[arg(long, value_name = "PATH", requires = "vs", help_heading = COMPARISON)]
+    pub nccl_library: Option<PathBuf>,
 
     /// What the random input is made from [default: the time]
     #[arg(long, value_name = "N", help_heading = RESULTS)]
@@ -178,6 +192,15 @@ mod tests {
     }
 
     #[test]
+    fn nccl_is_timed_only_where_asked_for() {
+        let asked = |line: &str| bench(line).map(|args| (args.vs, args.nccl_library));
+        assert_eq!(asked("").expect("right"), (None, None));
+        assert_eq!(asked("--vs nccl").expect("right"), (Some(Vs::Nccl), None));
+        let named = asked("--graph --vs nccl --nccl-library lib/libnccl.so.2").expect("right");
+        assert_eq!(named, (Some(Vs::Nccl), Some("lib/libnccl.so.2".into())));
+    }
+
+    #[test]
     fn what_cannot_go_together_is_refused() {
         for line in [
             "--bytes 1K --min 1K",
@@ -187,6 +210,9 @@ mod tests {
             "--ranks 9",
             "--ranks 0",
             "--factor 1",
+            "--vs mpi",
+            "--vs",
+            "--nccl-library libnccl.so.2",
             "--dtype f64",
             "--algo three-shot",
             "--start block --order volatile",

@@ -9,6 +9,7 @@ use anyhow::Result;
 
 use super::case::{Bed, Repeats, SETS, Side};
 use super::guarded::Guarded;
+use super::oracle::Sums;
 
 /// Buffers of one size, and what is done with them.
 pub struct CpuBed<'a, T> {
@@ -50,6 +51,12 @@ impl<'a, T: Element> CpuBed<'a, T> {
 }
 
 impl<T: Element> Bed for CpuBed<'_, T> {
+    type Plan = Plan;
+
+    fn sums(&self) -> Sums {
+        Sums::RoundedOnce
+    }
+
     fn write(&mut self, set: usize, rank: usize, side: Side, image: &Guarded) -> Result<()> {
         let buffer = match side {
             Side::Output if !self.outputs[set].is_empty() => &mut self.outputs[set][rank],

@@ -5,35 +5,43 @@
 //! | `settings.rs` | the command line made into what is run: ranks, sizes, options |
 //! | `case.rs` | one size, from verification to timing and back |
 //! | `cpu.rs`, `cuda.rs` | memory and calls of each backend |
+//! | `buffers.rs`, `timing.rs` | memory on GPUs, and how calls on it are timed, whoever makes them |
 //! | `guarded.rs`, `oracle.rs` | buffers between guard zones; what a result may be |
+//! | `nccl.rs` | NCCL's calls on these buffers, with `--vs nccl`: each size is timed with ours, then with NCCL |
 //! | `stats.rs`, `report.rs` | timings made into numbers, numbers made into text |
 
+mod buffers;
 pub mod case;
 pub mod cpu;
 pub mod cuda;
 mod guarded;
+mod nccl;
 mod oracle;
 mod report;
 mod settings;
 pub mod stats;
+pub mod timing;
 
-use allfold::{Communicator, Dtype};
+use allfold::{Communicator, Dtype, Plan};
 use anyhow::{Context, Result};
 use half::{bf16, f16};
 
 use crate::Verdict;
 use crate::args::BenchArgs;
 use crate::gpus::Gpus;
+use crate::nccl::{NVLS, Nccl};
 use crate::output::{is_stdout, write};
 use crate::progress::Progress;
 use crate::target::Target;
 use case::{Case, Measured};
 use cpu::CpuBed;
-use cuda::{CudaBed, How};
+use cuda::CudaBed;
+use nccl::NcclBed;
 use oracle::Real;
 pub use oracle::mix;
-use report::Row;
+use report::{Beside, Report, Row};
 use settings::Settings;
+use timing::How;
 
 /// Runs the bench, prints and writes what came out.
 pub fn run(args: &BenchArgs) -> Result<Verdict> {
@@ -43,7 +51,7 @@ pub fn run(args: &BenchArgs) -> Result<Verdict> {
     }
     let mut report = settings.report();
     // What was measured until then is printed also where a size fails.
-    let measured = measure(&settings, &mut report.rows);
+    let measured = measure(&settings, &mut report);
     if measured.is_ok() || !report.rows.is_empty() {
         let text = report.text();
         if is_stdout(&args.json) || is_stdout(&args.csv) {
@@ -55,12 +63,17 @@ pub fn run(args: &BenchArgs) -> Result<Verdict> {
         write(&args.csv, || Ok(report.csv()))?;
     }
     measured?;
-    Ok(if report.wrong() == 0 { Verdict::Right } else { Verdict::Wrong })
+    Ok(if report.all_right() { Verdict::Right } else { Verdict::Wrong })
 }
 
 /// Measures all sizes of all dtypes.
-fn measure(settings: &Settings, rows: &mut Vec<Row>) -> Result<()> {
+fn measure(settings: &Settings, report: &mut Report) -> Result<()> {
     let mut ranks = Ranks::new(settings)?;
+    report.nccl = ranks.nccl.as_ref().map(|nccl| Beside {
+        version: nccl.version().to_owned(),
+        library: nccl.library().to_owned(),
+        nvls_enable: std::env::var(NVLS.0).ok(),
+    });
     let progress = Progress::new((settings.dtypes.len() * settings.sizes.len()) as u64);
     for &dtype in &settings.dtypes {
         for &size in &settings.sizes {
@@ -72,31 +85,42 @@ fn measure(settings: &Settings, rows: &mut Vec<Row>) -> Result<()> {
                 Dtype::F16 => ranks.measure::<f16>(settings, bytes, said),
                 Dtype::Bf16 => ranks.measure::<bf16>(settings, bytes, said),
             };
-            let measured = measured.with_context(|| format!("{bytes} bytes of {}", dtype.name()))?;
-            rows.push(Row::new(bytes, dtype, settings.chain(bytes), settings.target.world(), &measured));
+            let (ours, nccl) = measured.with_context(|| format!("{bytes} bytes of {}", dtype.name()))?;
+            let row = Row::new(bytes, dtype, settings.chain(bytes), settings.target.world(), &ours);
+            report.rows.push(match nccl {
+                Some(nccl) => row.beside(&nccl),
+                None => row,
+            });
             progress.step();
         }
     }
     Ok(())
 }
 
-/// The communicator, and on GPUs the streams of its calls.
+/// What came out of one size, of ours and of NCCL.
+type Both = (Measured<Plan>, Option<Measured<()>>);
+
+/// The communicator, on GPUs the streams of its calls, and NCCL's communicators where asked for.
 struct Ranks {
+    nccl: Option<Nccl>,
     comm: Communicator,
     gpus: Option<Gpus>,
 }
 
 impl Ranks {
     fn new(settings: &Settings) -> Result<Ranks> {
+        let nccl =
+            settings.nccl.as_ref().map(|library| Nccl::open(library, &settings.target.ordinals())).transpose()?;
         let comm = settings.target.communicator(settings.options())?;
         let gpus = match &settings.target {
             Target::Cpu { .. } => None,
             Target::Cuda { devices } => Some(Gpus::new(devices)?),
         };
-        Ok(Ranks { comm, gpus })
+        Ok(Ranks { nccl, comm, gpus })
     }
 
-    fn measure<T: Real>(&mut self, settings: &Settings, bytes: u64, said: impl Fn(&str)) -> Result<Measured> {
+    /// One size with ours; and with NCCL, on the same buffers.
+    fn measure<T: Real>(&mut self, settings: &Settings, bytes: u64, said: impl Fn(&str)) -> Result<Both> {
         let bytes_here = usize::try_from(bytes).context("more bytes than this machine can address")?;
         let in_place = settings.in_place;
         let seed = mix(mix(settings.seed, bytes), T::DTYPE as u64);
@@ -105,7 +129,7 @@ impl Ranks {
         match &self.gpus {
             None => {
                 let bed = &mut CpuBed::<T>::new(&mut self.comm, call, settings.repeats, bytes_here, in_place);
-                case.run::<T>(bed, said)
+                Ok((case.run::<T, _>(bed, said)?, None))
             }
             Some(gpus) => {
                 let how = match settings.chain(bytes) {
@@ -113,7 +137,11 @@ impl Ranks {
                     None => How::Eager(settings.repeats),
                 };
                 let bed = &mut CudaBed::<T>::new(&mut self.comm, gpus, call, how, bytes_here, in_place)?;
-                case.run::<T>(bed, said)
+                let ours = case.run::<T, _>(bed, &said)?;
+                let Some(nccl) = &self.nccl else { return Ok((ours, None)) };
+                let bed = &mut NcclBed::<T>::new(nccl, bed.buffers(), how);
+                let nccls = case.run::<T, _>(bed, |what| said(&format!("NCCL, {what}")));
+                Ok((ours, Some(nccls.context("NCCL")?)))
             }
         }
     }
@@ -130,9 +158,9 @@ mod tests {
         let words = ["allfold", "bench", "--backend", "cpu", "--iters", "3"].into_iter().chain(line.split_whitespace());
         let Command::Bench(args) = Args::parse_from(words).command else { panic!("asked for bench") };
         let settings = Settings::new(&args).expect("possible");
-        let mut rows = Vec::new();
-        measure(&settings, &mut rows).expect("runs");
-        rows
+        let mut report = settings.report();
+        measure(&settings, &mut report).expect("runs");
+        report.rows
     }
 
     #[test]

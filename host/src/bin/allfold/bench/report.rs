@@ -1,12 +1,15 @@
 //! Results as a table, as JSON and as CSV.
 
+use std::path::PathBuf;
+
 use allfold::{Dtype, Plan, ReduceOp};
-use comfy_table::{Cell, Color, Table};
+use comfy_table::{Cell, Color, ColumnConstraint, Table};
 use serde::Serialize;
 
 use super::case::Measured;
 use super::stats::{algorithm_bandwidth, bus_bandwidth, median, p99, slowest_rank};
 use crate::args::algorithm_name;
+use crate::nccl::NVLS;
 use crate::table;
 
 /// One size.
@@ -29,10 +32,16 @@ pub struct Row {
     pub algbw_gbps: f64,
     pub busbw_gbps: f64,
     pub wrong: u64,
+    /// The same statistic of NCCL, where it was timed as well.
+    pub nccl_us: Option<f64>,
+    /// Our time over NCCL's.
+    pub ratio: Option<f64>,
+    /// Wrong elements of NCCL.
+    pub nccl_wrong: Option<u64>,
 }
 
 impl Row {
-    pub fn new(bytes: u64, dtype: Dtype, chain: Option<usize>, world: usize, measured: &Measured) -> Row {
+    pub fn new(bytes: u64, dtype: Dtype, chain: Option<usize>, world: usize, measured: &Measured<Plan>) -> Row {
         let Plan { algorithm, blocks, threads, .. } = measured.plan;
         let median_us = slowest_rank(&measured.samples, median);
         let algbw = algorithm_bandwidth(bytes, median_us);
@@ -51,13 +60,42 @@ impl Row {
             algbw_gbps: rounded(algbw),
             busbw_gbps: rounded(bus_bandwidth(algbw, world)),
             wrong: measured.wrong,
+            nccl_us: None,
+            ratio: None,
+            nccl_wrong: None,
         }
     }
+
+    /// The same row with what NCCL's calls took.
+    pub fn beside(self, nccl: &Measured<()>) -> Row {
+        let nccl_us = slowest_rank(&nccl.samples, median);
+        let ratio = self.median_us / nccl_us;
+        Row {
+            nccl_us: Some(rounded(nccl_us)),
+            ratio: ratio.is_finite().then(|| rounded(ratio)),
+            nccl_wrong: Some(nccl.wrong),
+            ..self
+        }
+    }
+}
+
+/// A field that may be empty.
+fn or_empty(value: Option<impl ToString>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
 }
 
 /// To three decimals.
 fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
+}
+
+/// The NCCL that was timed as well.
+#[derive(Debug, Serialize)]
+pub struct Beside {
+    pub version: String,
+    pub library: PathBuf,
+    /// `NCCL_NVLS_ENABLE`: 0 keeps it off NVLink multicast.
+    pub nvls_enable: Option<String>,
 }
 
 /// What was run, and what came out.
@@ -83,13 +121,14 @@ pub struct Report {
     pub seed: u64,
     pub version: &'static str,
     pub date: String,
+    pub nccl: Option<Beside>,
     pub rows: Vec<Row>,
 }
 
 impl Report {
-    /// Elements that were wrong in any of the sizes.
-    pub fn wrong(&self) -> u64 {
-        self.rows.iter().map(|row| row.wrong).sum()
+    /// Whether no element was wrong in any of the sizes, of ours or of NCCL's.
+    pub fn all_right(&self) -> bool {
+        self.rows.iter().all(|row| row.wrong == 0 && row.nccl_wrong.unwrap_or(0) == 0)
     }
 
     /// What stands above and below the table, and the table between.
@@ -101,24 +140,36 @@ impl Report {
             "allfold {version}: {ranks} rank{} on {device}\n{in_words}, {input} input, {place}, {mode}; seed {seed}",
             if *ranks == 1 { "" } else { "s" }
         );
-        format!("{head}\n\n{}\n\n{}\n", self.table().trim_fmt(), self.verdict())
+        let beside = self.nccl.as_ref().map_or(String::new(), |nccl| {
+            let nvls = nccl.nvls_enable.as_deref().unwrap_or("not set");
+            format!("\nbeside NCCL {}, {} {nvls}; ratio: our time over NCCL's", nccl.version, NVLS.0)
+        });
+        let mut text = format!("{head}{beside}\n\n{}\n\n", self.table().trim_fmt());
+        text += &self.verdict(|row| row.wrong);
+        if self.nccl.is_some() {
+            text += &format!("NCCL: {}", self.verdict(|row| row.nccl_wrong.unwrap_or(0)));
+        }
+        text
     }
 
-    fn verdict(&self) -> String {
+    fn verdict(&self, of: impl Fn(&Row) -> u64) -> String {
         let sizes = |count: usize| format!("{count} size{}", if count == 1 { "" } else { "s" });
-        let bad = self.rows.iter().filter(|row| row.wrong > 0).count();
-        match self.wrong() {
-            0 => format!("Every element right on every rank, in {}.", sizes(self.rows.len())),
-            wrong => format!("WRONG: {wrong} elements, in {bad} of {}.", sizes(self.rows.len())),
+        let bad = self.rows.iter().filter(|row| of(row) > 0).count();
+        match self.rows.iter().map(of).sum::<u64>() {
+            0 => format!("Every element right on every rank, in {}.\n", sizes(self.rows.len())),
+            wrong => format!("WRONG: {wrong} elements, in {bad} of {}.\n", sizes(self.rows.len())),
         }
     }
 
     fn table(&self) -> Table {
         let units = ["median\nµs", "p99\nµs", "algbw\nGB/s", "busbw\nGB/s"];
-        let mut table = table::new(&[&["bytes", "count", "type", "op", "algorithm"], &units[..], &["#wrong"]].concat());
+        let nccl: &[&str] = if self.nccl.is_some() { &["nccl\nµs", "ratio"] } else { &[] };
+        let mut table =
+            table::new(&[&["bytes", "count", "type", "op", "algorithm"], &units[..], &["#wrong"], nccl].concat());
         for row in &self.rows {
-            let wrong = Cell::new(row.wrong);
-            table.add_row([
+            let red_if = |bad: bool, cell: Cell| if bad { cell.fg(Color::Red) } else { cell };
+            let figure = |value: Option<f64>| Cell::new(value.map_or(String::new(), |value| format!("{value:.2}")));
+            let mut cells = vec![
                 Cell::new(row.bytes),
                 Cell::new(row.count),
                 Cell::new(row.dtype),
@@ -128,8 +179,17 @@ impl Report {
                 Cell::new(format!("{:.2}", row.p99_us)),
                 Cell::new(format!("{:.2}", row.algbw_gbps)),
                 Cell::new(format!("{:.2}", row.busbw_gbps)),
-                if row.wrong > 0 { wrong.fg(Color::Red) } else { wrong },
-            ]);
+                red_if(row.wrong > 0, Cell::new(row.wrong)),
+            ];
+            if self.nccl.is_some() {
+                cells.push(red_if(row.nccl_wrong.is_some_and(|wrong| wrong > 0), figure(row.nccl_us)));
+                cells.push(figure(row.ratio));
+            }
+            table.add_row(cells);
+        }
+        // The operation is always the sum, and 100 columns have no room for it beside NCCL's.
+        if let (Some(_), Some(op)) = (&self.nccl, table.column_mut(3)) {
+            op.set_constraint(ColumnConstraint::Hidden);
         }
         table
     }
@@ -143,14 +203,17 @@ impl Report {
     pub fn csv(&self) -> String {
         let mut text = String::from(
             "device,backend,ranks,protocol,input,in_place,graph,date,bytes,count,type,op,algorithm,blocks,threads,chain,samples,\
-             median_us,p99_us,algbw_gbps,busbw_gbps,wrong\n",
+             median_us,p99_us,algbw_gbps,busbw_gbps,wrong,nccl,nccl_us,ratio,nccl_wrong\n",
         );
         let Report { device, backend, ranks, protocol, input, in_place, graph, date, .. } = self;
         let device = device.replace('"', "'");
+        let nccl = self.nccl.as_ref().map_or("", |nccl| &nccl.version);
         for r in &self.rows {
-            let chain = r.chain.map_or(String::new(), |chain| chain.to_string());
+            let chain = or_empty(r.chain);
+            let (nccl_us, ratio, nccl_wrong) = (or_empty(r.nccl_us), or_empty(r.ratio), or_empty(r.nccl_wrong));
             text += &format!(
-                "\"{device}\",{backend},{ranks},{protocol},{input},{in_place},{graph},{date},{},{},{},{},{},{},{},{chain},{},{},{},{},{},{}\n",
+                "\"{device}\",{backend},{ranks},{protocol},{input},{in_place},{graph},{date},{},{},{},{},{},{},{},{chain},{},{},{},{},{},{},\
+                 {nccl},{nccl_us},{ratio},{nccl_wrong}\n",
                 r.bytes,
                 r.count,
                 r.dtype,
@@ -171,84 +234,5 @@ impl Report {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn report(wrong: u64) -> Report {
-        let row = Row {
-            bytes: 268_435_456,
-            count: 134_217_728,
-            dtype: "bf16",
-            op: "sum",
-            algorithm: "two-shot",
-            blocks: 128,
-            threads: 512,
-            chain: Some(5),
-            samples: 20,
-            median_us: 12_789.123,
-            p99_us: 13_001.5,
-            algbw_gbps: 340.232,
-            busbw_gbps: 595.406,
-            wrong,
-        };
-        Report {
-            device: "8 x NVIDIA \"H200\"".into(),
-            ranks: 8,
-            devices: (0..8).collect(),
-            backend: "cuda",
-            dtype: "bf16".into(),
-            protocol: "allfold",
-            in_words: "protocol allfold".into(),
-            input: "registered",
-            in_place: false,
-            graph: true,
-            chain: None,
-            seed: 7,
-            version: "0.1.0",
-            date: "2026-11-29T00:00:00Z".into(),
-            rows: vec![row.clone(), Row { bytes: 0, count: 0, chain: None, wrong: 0, ..row }],
-        }
-    }
-
-    #[test]
-    fn json_has_what_was_run_and_the_rows() {
-        let text = report(0).json().expect("serialises");
-        let json: serde_json::Value = serde_json::from_str(&text).expect("is JSON");
-        for key in [
-            "device", "ranks", "backend", "dtype", "protocol", "input", "graph", "chain", "seed", "version", "date",
-            "rows",
-        ] {
-            assert!(json.get(key).is_some(), "{key}");
-        }
-        let row = &json["rows"][0];
-        for (key, value) in
-            [("bytes", 268_435_456_u64), ("count", 134_217_728), ("wrong", 0), ("chain", 5), ("samples", 20)]
-        {
-            assert_eq!(row[key].as_u64(), Some(value), "{key}");
-        }
-        assert_eq!(row["type"], "bf16");
-        assert_eq!(row["median_us"].as_f64(), Some(12_789.123));
-        assert!(json["rows"][1]["chain"].is_null());
-    }
-
-    #[test]
-    fn csv_has_a_field_for_each_column() {
-        let text = report(3).csv();
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 3);
-        let columns = |line: &str| line.split(',').count();
-        assert!(lines.iter().all(|line| columns(line) == columns(lines[0])), "{text}");
-        assert!(lines[1].starts_with("\"8 x NVIDIA 'H200'\",cuda,8,"), "{text}");
-        assert!(lines[0].ends_with(",wrong") && lines[1].ends_with(",3"), "{text}");
-    }
-
-    #[test]
-    fn the_table_fits_100_columns_and_the_verdict_says_what_is_wrong() {
-        let text = report(0).text();
-        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        assert!(text.contains("Every element right on every rank, in 2 sizes."), "{text}");
-        let text = report(3).text();
-        assert!(text.contains("WRONG: 3 elements, in 1 of 2 sizes."), "{text}");
-        assert_eq!(report(3).wrong(), 3);
-    }
-}
+#[path = "report_tests.rs"]
+mod tests;

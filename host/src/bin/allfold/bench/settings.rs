@@ -1,13 +1,16 @@
 //! The command line made into what is run: ranks, sizes, the communicator's options, and what to say about them.
 
+use std::path::PathBuf;
+
 use allfold::{Algorithm, CallOptions, Dtype, InputMode, Options};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::case::Repeats;
 use super::report::Report;
-use crate::args::{Algo, BenchArgs};
+use crate::args::{Algo, BenchArgs, Vs};
 use crate::choice::Choice;
 use crate::here;
+use crate::nccl;
 use crate::target::{Described, Target};
 
 /// Graphs of calls up to this size have more calls and are replayed more often.
@@ -24,6 +27,8 @@ pub struct Settings {
     pub seed: u64,
     /// Of calls one by one.
     pub repeats: Repeats,
+    /// NCCL's file, where that is to be timed as well.
+    pub nccl: Option<PathBuf>,
     algorithm: Algo,
     protocol: Choice,
     input: InputMode,
@@ -48,6 +53,16 @@ impl Settings {
         if args.graph && matches!(target, Target::Cpu { .. }) {
             bail!("--graph needs GPUs: CPU ranks have no graphs");
         }
+        let library = |Vs::Nccl| args.nccl_library.clone().unwrap_or_else(|| nccl::LIBRARY.into());
+        let nccl = args.vs.map(library);
+        if nccl.is_some() {
+            let refused = nccl::check_ranks(target.world(), &target.ordinals());
+            // Why the ranks are there, if nobody asked for them there.
+            match &chosen {
+                Some(why) => refused.with_context(|| why.clone())?,
+                None => refused?,
+            }
+        }
         let sizes = if args.bytes.is_empty() {
             ladder(args.min.unwrap_or(least), args.max.unwrap_or(most), args.factor)?
         } else {
@@ -61,6 +76,7 @@ impl Settings {
             in_place: args.in_place,
             seed: args.seed.unwrap_or_else(here::fresh_seed),
             repeats: Repeats { warmup: args.warmup as usize, timed: args.iters.unwrap_or(calls) as usize },
+            nccl,
             algorithm: args.algo,
             protocol: Choice::new(&args.protocol),
             input: args.input,
@@ -135,6 +151,7 @@ impl Settings {
             seed: self.seed,
             version: env!("CARGO_PKG_VERSION"),
             date: here::date(),
+            nccl: None,
             rows: Vec::new(),
         }
     }
@@ -213,6 +230,14 @@ mod tests {
     fn a_graph_on_the_cpu_is_refused() {
         assert!(settings("--graph").is_err());
         assert!(settings("--devices 0").is_err());
+    }
+
+    #[test]
+    fn nccl_on_the_cpu_is_refused_by_a_typed_error() {
+        let refused = settings("--vs nccl --ranks 2").expect_err("no GPU a rank");
+        let typed = refused.downcast_ref::<nccl::NcclError>();
+        assert!(matches!(typed, Some(nccl::NcclError::CpuRanks { ranks: 2 })), "{refused:?}");
+        assert!(settings("").expect("possible").nccl.is_none());
     }
 
     #[test]

@@ -10,8 +10,9 @@ use anyhow::{Result, bail};
 use super::findings::Outcome;
 use crate::bench::case::{Bed, Case, Repeats};
 use crate::bench::cpu::CpuBed;
-use crate::bench::cuda::{CudaBed, How};
+use crate::bench::cuda::CudaBed;
 use crate::bench::stats::{algorithm_bandwidth, median, slowest_rank};
+use crate::bench::timing::How;
 use crate::gpus::Gpus;
 use crate::here;
 
@@ -135,7 +136,7 @@ fn options(algorithm: Algorithm, poll_limit: u64) -> Options {
 
 fn verified(bed: &mut impl Bed) -> Result<(f64, Option<String>)> {
     let case = Case { world: 2, bytes: CALL_BYTES, in_place: false, seed: here::fresh_seed() };
-    let measured = case.run::<f32>(bed, |_| {})?;
+    let measured = case.run::<f32, _>(bed, |_| {})?;
     let wrong = (measured.wrong > 0).then(|| format!("{} elements were wrong", measured.wrong));
     Ok((slowest_rank(&measured.samples, median), wrong))
 }
