@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 
 use crate::{audit_ptx, build_ptx, driver_symbols, model, shell, tidy};
 
@@ -15,8 +15,18 @@ const OF_THE_PROGRAM: [&str; 5] = ["clap", "indicatif", "comfy-table", "serde", 
 
 type Step = fn() -> Result<()>;
 
+/// Why a step cannot run here. It has not passed then, and has not failed.
+#[derive(Debug)]
+struct Skipped(&'static str);
+
+impl std::fmt::Display for Skipped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SKIPPED: {}", self.0)
+    }
+}
+
 /// The steps, by name. A name is a command of its own wherever it can be.
-const STEPS: [(&str, Step); 13] = [
+const STEPS: [(&str, Step); 14] = [
     ("cargo fmt --all --check", || cargo(&["fmt", "--all", "--check"])),
     ("cargo xtask tidy", tidy::run),
     ("cargo tree: the library has none of the program's dependencies", library_dependencies),
@@ -28,11 +38,12 @@ const STEPS: [(&str, Step); 13] = [
     ("cargo test of the library alone", || cargo(&["test", "--package", "allfold", "--no-default-features"])),
     ("cargo xtask model --quick", || model::run(false, true, false)),
     ("cargo doc", documentation),
+    ("python3 -m unittest: the scripts of host/benches", scripts),
     ("cargo allfold bench --backend cpu", bench),
     ("cargo allfold doctor", doctor),
 ];
 
-/// Runs the steps; ends with a line of how many passed and failed.
+/// Runs the steps; ends with a line of how many passed and failed, and were skipped if any were.
 ///
 /// # Errors
 ///
@@ -41,6 +52,7 @@ pub fn run() -> Result<()> {
     let started = Instant::now();
     let mut passed = 0;
     let mut failed = 0;
+    let mut skipped = 0;
     for (number, (name, step)) in STEPS.iter().enumerate() {
         println!("\n==> {}/{} {name}", number + 1, STEPS.len());
         let begun = Instant::now();
@@ -50,6 +62,10 @@ pub fn run() -> Result<()> {
             Ok(()) => {
                 passed += 1;
                 println!("<== passed in {seconds:.1} s: {name}");
+            }
+            Err(why) if why.is::<Skipped>() => {
+                skipped += 1;
+                println!("<== {why}");
             }
             Err(error) => {
                 failed += 1;
@@ -61,7 +77,8 @@ pub fn run() -> Result<()> {
         }
     }
     println!("\n{:.0} s in all", started.elapsed().as_secs_f64());
-    println!("{passed} passed, {failed} failed");
+    let skips = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
+    println!("{passed} passed, {failed} failed{skips}");
     if failed > 0 {
         std::process::exit(1);
     }
@@ -91,6 +108,17 @@ fn documentation() -> Result<()> {
     let mut doc = shell::cargo();
     doc.args(["doc", "--no-deps", "--workspace"]).env("RUSTDOCFLAGS", "-Dwarnings");
     shell::run(&mut doc)
+}
+
+/// Tests of the scripts that join and draw what was measured.
+fn scripts() -> Result<()> {
+    let Some(python) = shell::on_path("python3") else {
+        return Err(Error::msg(Skipped("there is no python3 to run the scripts of host/benches")));
+    };
+    let mut tests = Command::new(python);
+    // -B: nothing is left beside the scripts.
+    tests.args(["-B", "-m", "unittest", "discover", "-s", "host/benches/tests"]).current_dir(shell::root());
+    shell::run(&mut tests)
 }
 
 fn bench() -> Result<()> {
@@ -149,6 +177,14 @@ mod tests {
 
     fn shell(script: &str) -> Child {
         Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap()
+    }
+
+    #[test]
+    fn a_skipped_step_is_known_by_its_reason() {
+        let why = Error::msg(Skipped("no such program"));
+        assert!(why.is::<Skipped>());
+        assert_eq!(format!("{why:#}"), "SKIPPED: no such program");
+        assert!(!anyhow::anyhow!("SKIPPED: in words alone").is::<Skipped>());
     }
 
     #[test]
