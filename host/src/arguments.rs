@@ -1,6 +1,6 @@
 //! Request, plan and workspaces made into kernel arguments: the same for every backend.
 
-use allfold_kernels::protocol::abi::{InputMode, KernelArgs, MAX_RANKS, WorkspaceLayout};
+use allfold_kernels::protocol::abi::{InputMode, KernelArgs, MAX_RANKS, Rank, WorkspaceLayout, landing_slot};
 
 use crate::buffers::RawBuffers;
 use crate::options::{Delays, Options};
@@ -35,17 +35,22 @@ impl Workspaces {
         plan: &Plan,
         buffers: &[RawBuffers<'_>],
     ) -> [KernelArgs; MAX_RANKS] {
-        let mut inputs = [0; MAX_RANKS];
+        let (mut inputs, mut outputs) = ([0; MAX_RANKS], [0; MAX_RANKS]);
         for ((input, b), workspace) in inputs.iter_mut().zip(buffers).zip(self.addresses) {
             *input = match plan.input {
                 InputMode::Registered => b.input,
                 InputMode::Memcpy | InputMode::Copied => workspace + self.layout.staging_offset_bytes as u64,
             };
         }
+        // Where peers may store: the outputs, or what stands for them.
+        for (rank, (output, b)) in outputs.iter_mut().zip(buffers).enumerate() {
+            *output = if plan.input.staged() { inputs[rank] } else { b.output };
+        }
         let alternates = plan.input.staged() && plan.protocol.alternates();
         let bank_bytes = if alternates { self.layout.staging_bank_bytes as u64 } else { 0 };
         self.each(request, buffers, |args| KernelArgs {
             inputs,
+            outputs,
             input_bank_bytes: bank_bytes,
             protocol: plan.protocol.encode(),
             ..args
@@ -55,6 +60,17 @@ impl Workspaces {
     /// Each rank's arguments for a kernel that reads its `input` and writes its `output`, and sees no peer's data.
     pub(crate) fn local(&self, request: &Request, buffers: &[RawBuffers<'_>]) -> [KernelArgs; MAX_RANKS] {
         self.each(request, buffers, |args| args)
+    }
+
+    /// Start of `rank`'s landing slot on each peer, from the right neighbour on.
+    fn slots_on_peers(&self, rank: Rank) -> [u64; MAX_RANKS - 1] {
+        let mut slots = [0; MAX_RANKS - 1];
+        for (step, slot) in (1..self.world).zip(&mut slots) {
+            let peer = Rank((rank.0 + step) % self.world);
+            let offset_bytes = landing_slot(peer, rank) as usize * self.layout.landing_slot_bytes;
+            *slot = self.addresses[peer.0 as usize] + (self.layout.landing_offset_bytes + offset_bytes) as u64;
+        }
+        slots
     }
 
     fn each(
@@ -72,6 +88,10 @@ impl Workspaces {
                 output: b.output,
                 elems: request.elems,
                 scratch_offset_bytes: self.layout.scratch_offset_bytes as u64,
+                landings: self.slots_on_peers(Rank(rank)),
+                landing: self.addresses[rank as usize] + self.layout.landing_offset_bytes as u64,
+                landing_slot_bytes: self.layout.landing_slot_bytes as u64,
+                generation_bytes: self.layout.landing_slot_bytes as u64 * u64::from(self.world - 1),
                 poll_limit: self.poll_limit,
                 rank,
                 world: self.world,

@@ -94,8 +94,11 @@ impl<'a, T: Element> RankBuffers<'a, T> {
     /// - Until this rank's `stream` has passed the call, both buffers and the stream stay alive, and nothing else writes the
     ///   input or touches the output. If the plan's protocol is not [sound](crate::Plan::soundness), or a wait was given
     ///   up: until the streams of *all* ranks have passed it.
-    /// - For a registered input, both are of the rank's own GPU and can be read by all GPUs of the communicator:
-    ///   memory of `cuMemAlloc` can, of a stream-ordered pool only with access set.
+    /// - For a registered input, both are of the rank's own GPU, the input can be read and the output read and written by all
+    ///   GPUs of the communicator (`one_pass` and `exchange` store into peers' outputs): memory of `cuMemAlloc` can be, of a
+    ///   stream-ordered pool only with access set.
+    /// - A kernel that was launched into `stream` as a programmatic dependent one, and is still to come before the call, waits
+    ///   for its predecessor (`griddepcontrol.wait`) in all its blocks.
     pub unsafe fn device(
         input: &'a DeviceSlice<T::Stored>,
         output: &'a mut DeviceSlice<T::Stored>,

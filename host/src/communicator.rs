@@ -63,9 +63,9 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::WorldSize`], [`Error::NoSuchForm`], [`Error::CapacityTooLarge`], [`Error::Grid`] for a `cpu_shape` that
-    /// cannot be, [`Error::Host`] when memory or threads run out.
+    /// cannot be, [`Error::Table`] for a table of GPUs, [`Error::Host`] when memory or threads run out.
     pub fn cpu_with(world: usize, options: Options) -> Result<Communicator> {
-        let (world, layout, limits) = prepare(world, &options)?;
+        let (world, layout, limits) = prepare(world, &options, Options::CPU_LANDING_BYTES)?;
         let ranks = CpuRanks::new(world, layout, &options, limits)?;
         Ok(Communicator { options, backend: Backend::Cpu(ranks), ended: OnceLock::new() })
     }
@@ -83,10 +83,10 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::WorldSize`], [`Error::NoSuchForm`], [`Error::CapacityTooLarge`], [`Error::DriverMissing`],
-    /// [`Error::LaunchBlocking`], [`Error::NoSuchDevice`], [`Error::TooOld`], [`Error::NoPeerAccess`],
+    /// [`Error::LaunchBlocking`], [`Error::NoSuchDevice`], [`Error::Table`], [`Error::TooOld`], [`Error::NoPeerAccess`],
     /// [`Error::TooFewQueues`], [`Error::NotResident`], [`Error::KernelTooLarge`], [`Error::PtxRefused`], and [`Error::Driver`] when a driver call fails.
     pub fn cuda_with(devices: &[u32], options: Options) -> Result<Communicator> {
-        let (_, layout, limits) = prepare(devices.len(), &options)?;
+        let (_, layout, limits) = prepare(devices.len(), &options, Options::LANDING_BYTES)?;
         let ranks = CudaRanks::new(devices, layout, &options, limits)?;
         Ok(Communicator { options, backend: Backend::Cuda(ranks), ended: OnceLock::new() })
     }
@@ -104,7 +104,7 @@ impl Communicator {
         }
     }
 
-    /// The tuning rows that its plans are chosen from.
+    /// The built-in tuning rows, from which plans are chosen where [`Options::tuning`] says nothing.
     pub fn rows(&self) -> &'static [Row] {
         match &self.backend {
             Backend::Cpu(_) => tuning::CPU_ROWS,

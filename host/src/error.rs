@@ -1,11 +1,12 @@
 //! The one error type: a variant a cause, with the numbers in it.
+//!
+//! Long: it is one list.
 
 use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, MAX_RANKS, Phase};
 use allfold_kernels::protocol::preset::Preset;
 
-use crate::cuda::device::DeviceError;
-use crate::cuda::ptx::PtxRefused;
-use crate::cuda::{DriverError, DriverMissing};
+use crate::cuda::{DriverError, DriverMissing, device::DeviceError, ptx::PtxRefused};
+use crate::tuning::TableError;
 
 /// What every fallible function of this crate returns.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -92,18 +93,27 @@ pub enum Error {
     },
     /// A one-shot read in place by peers cannot be written in place.
     #[error(
-        "{} in place with a registered input is unsafe: a peer may read what this rank has overwritten; \
-         use a two-shot, a staged input, or another output",
+        "{} in place with a registered input is unsafe: peers read or store to what this rank still needs; \
+         use a push, a two-shot, a staged input, or another output",
         algorithm.name()
     )]
     InPlace {
         /// The algorithm asked for.
         algorithm: Algorithm,
     },
+    /// An algorithm that is not for so many ranks.
+    #[error("{} is not for {world} ranks", algorithm.name())]
+    NotForWorld {
+        /// The algorithm.
+        algorithm: Algorithm,
+        /// How many.
+        world: u32,
+    },
     /// More bytes than the communicator has room for.
-    #[error("{what} of {needed_bytes} bytes needed, {capacity_bytes} there: see Options::capacity_bytes")]
+    #[error("{what} of {needed_bytes} bytes needed, {capacity_bytes} there: see Options::{}",
+        if *what == "landing" { "landing_bytes" } else { "capacity_bytes" })]
     Capacity {
-        /// What there is too little of: `"staging"` or `"scratch"`.
+        /// What there is too little of: `"staging"`, `"scratch"` or `"landing"`.
         what: &'static str,
         /// Bytes that the call needs.
         needed_bytes: u64,
@@ -215,11 +225,14 @@ pub enum Error {
     /// The driver refused our PTX.
     #[error(transparent)]
     PtxRefused(Box<PtxRefused>),
+    /// A tuning table that cannot be read, or is not for these ranks.
+    #[error(transparent)]
+    Table(#[from] TableError),
     /// A call of the CUDA driver failed.
     #[error(transparent)]
     Driver(#[from] DriverError),
     /// A rank waited for another in vain; the output of that call is not valid, and the communicator is at its end.
-    #[error("rank {rank} block {block} gave up waiting for rank {missing} in the {} barrier of call {epoch}", phase.name())]
+    #[error("rank {rank} block {block} gave up waiting for rank {missing} in call {epoch}: {}", phase.waits_for())]
     GaveUp {
         /// Who waited.
         rank: u32,

@@ -4,6 +4,8 @@ use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
 use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::spec::Protocol;
 
+use crate::tuning::Table;
+
 /// The reduction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReduceOp {
@@ -37,11 +39,45 @@ pub struct Options {
     pub inputs: Vec<InputMode>,
     /// Algorithms of the calls to come; [`crate::Plan::choose`] picks among them.
     pub algorithms: Vec<Algorithm>,
+    /// A table that `allfold tune` has measured: its rows are used before the built-in ones, and only for the number of ranks
+    /// and the size of elements that they were measured for. A table of other GPUs is refused. Nothing is read from the
+    /// environment.
+    ///
+    /// Ranks that chose by unequal tables would hang. Ranks of one process share these options, and so their table; ranks
+    /// in several processes have to compare [`Table::fingerprint`] when they meet, before the first call.
+    ///
+    /// ```
+    /// use allfold::{Communicator, Options, tuning::Table};
+    ///
+    /// # fn main() -> Result<(), allfold::Error> {
+    /// // What `allfold tune --backend cpu --ranks 2` wrote: `std::fs::read_to_string("allfold.tuning")`.
+    /// let text = "\
+    /// ## allfold tuning 1
+    /// ## device CPU: any
+    /// ## date 2026-11-29
+    /// ## command allfold tune --backend cpu --ranks 2
+    /// 2 4 registered 4096 one_shot 256 1024
+    /// 2 4 registered max two_shot 256 1024
+    /// ";
+    /// let options = Options { tuning: Some(Table::read(text)?), ..Options::default() };
+    /// let ranks = Communicator::cpu_with(2, options)?;
+    /// # drop(ranks);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub tuning: Option<Table>,
     /// Bytes of the largest call that is staged or done in two shots. A registered one-shot needs no room.
     pub capacity_bytes: u64,
+    /// Bytes of a landing slot, which bounds what may be pushed: a `one_shot_push` has so many bytes at most, a
+    /// `two_shot_push` `world / 2` times as many. A rank has 8 slots for each peer. `None`: [`Options::LANDING_BYTES`] on
+    /// GPUs or [`Options::CPU_LANDING_BYTES`], divided by the ranks; in any case no more than the capacity.
+    pub landing_bytes: Option<u64>,
     /// Blocks that a rank's launch may take at most, and that are held for it on its GPU while the communicator lives;
     /// `None`: half of what no other communicator of this process holds there.
     pub max_blocks: Option<u32>,
+    /// Whether kernels become resident while the one before them in their stream still runs, and wait there for its end
+    /// (programmatic dependent launch, on sm_90 and later). Never where ranks share a GPU.
+    pub early_launch: bool,
     /// Polls after which a wait for a peer is given up, see [`crate::Communicator::check`]; `None` or 0: never.
     pub poll_limit: Option<u64>,
     /// Whether [`crate::Communicator::fill_stamps`] and its like will be called.
@@ -53,7 +89,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Our own protocol, all dtypes, registered input, both algorithms, 64 MiB, waits without end.
+    /// Our own protocol, all dtypes, registered input, every algorithm, 64 MiB (and as much as landing slots need), waits without end.
     fn default() -> Self {
         Options {
             protocol: Preset::default(),
@@ -62,8 +98,11 @@ impl Default for Options {
             dtypes: Dtype::ALL.to_vec(),
             inputs: vec![InputMode::Registered],
             algorithms: Algorithm::ALL.to_vec(),
+            tuning: None,
             capacity_bytes: 64 << 20,
+            landing_bytes: None,
             max_blocks: None,
+            early_launch: true,
             poll_limit: None,
             stamps: false,
             last_epoch: 0,
@@ -73,12 +112,27 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Bytes of a landing slot on a GPU where nothing else is asked for, times the ranks: for a `two_shot_push` of 16 MiB.
+    pub const LANDING_BYTES: u64 = 32 << 20;
+    /// The same for CPU ranks, whose memory is touched when it is made.
+    pub const CPU_LANDING_BYTES: u64 = 256 << 10;
+
     /// The protocol that calls of this algorithm and input mode follow; `None` where the named one has no such form.
     pub fn form(&self, algorithm: Algorithm, input: InputMode) -> Option<Protocol> {
         match self.custom {
+            Some(_) if !algorithm.has_any_protocol() => None,
             Some(protocol) => Some(Protocol { copy_in: input == InputMode::Copied, ..protocol }),
-            None => self.protocol.protocol(algorithm, input),
+            None => {
+                let protocol = self.protocol.protocol(algorithm, input)?;
+                Some(if self.staging_is_kept() && input.staged() { protocol.kept(algorithm) } else { protocol })
+            }
         }
+    }
+
+    /// Whether pushes may come between two calls that are staged: then staging banks in turn would rest on the hardware, since
+    /// a push has no barrier that tells when peers have read a bank.
+    fn staging_is_kept(&self) -> bool {
+        self.algorithms.iter().any(|algorithm| algorithm.pushes()) && self.protocol == Preset::Allfold
     }
 }
 

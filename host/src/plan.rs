@@ -12,7 +12,7 @@ use allfold_kernels::protocol::spec::Protocol;
 use crate::error::{Error, Result};
 use crate::options::{CallOptions, Options};
 use crate::request::Request;
-use crate::tuning::{self, Row};
+use crate::tuning::{self, Declared, Row};
 
 /// Threads that a GPU runs together.
 const WARP_THREADS: u64 = 32;
@@ -30,6 +30,8 @@ pub struct Limits {
     pub staging_bytes: u64,
     /// Bytes of the scratch area.
     pub scratch_bytes: u64,
+    /// Bytes of a landing slot.
+    pub landing_bytes: u64,
 }
 
 /// How a call is done.
@@ -51,7 +53,7 @@ impl Plan {
     /// Chooses, from the request, what the communicator was made for, and measured limits.
     ///
     /// # Errors
-    /// [`Error::NotDeclared`], [`Error::NoSuchForm`], [`Error::InPlace`], [`Error::Capacity`], [`Error::Grid`].
+    /// [`Error::NotDeclared`], [`Error::NoSuchForm`], [`Error::NotForWorld`], [`Error::InPlace`], [`Error::Capacity`], [`Error::Grid`].
     pub fn choose(
         request: &Request,
         call: &CallOptions,
@@ -70,34 +72,59 @@ impl Plan {
         };
         let packs = share::packs(request.dtype, request.elems);
         let part = share::part_packs(packs, limits.world.max(1));
-        let [staging_bytes, scratch_bytes] = [packs, part].map(|packs| packs.saturating_mul(PACK_BYTES as u64));
-        if input.staged() && limits.world > 1 && staging_bytes > limits.staging_bytes {
-            let (needed_bytes, capacity_bytes) = (staging_bytes, limits.staging_bytes);
-            return Err(Error::Capacity { what: "staging", needed_bytes, capacity_bytes });
-        }
-        // Why not, for each algorithm: not declared; in place, where peers would read what this rank overwrites; no room.
+        // Why not, for each algorithm: not declared; no such form; in place, where peers would read what this rank
+        // overwrites; no room.
         let refused = |algorithm: Algorithm| {
             if !options.algorithms.contains(&algorithm) {
                 return Some(Error::NotDeclared { what: algorithm.name(), option: "algorithms" });
             }
-            match algorithm {
-                Algorithm::OneShot if request.in_place && !input.staged() && limits.world > 1 => {
-                    Some(Error::InPlace { algorithm })
-                }
-                Algorithm::TwoShot if scratch_bytes > limits.scratch_bytes && limits.world > 1 => {
-                    let (needed_bytes, capacity_bytes) = (scratch_bytes, limits.scratch_bytes);
-                    Some(Error::Capacity { what: "scratch", needed_bytes, capacity_bytes })
-                }
-                Algorithm::OneShot | Algorithm::TwoShot => None,
+            if limits.world == 1 {
+                return None;
             }
+            if options.form(algorithm, input).is_none() {
+                return Some(Error::NoSuchForm { preset: options.protocol, input });
+            }
+            let needs_input = match algorithm {
+                Algorithm::OneShot | Algorithm::Exchange => !input.staged(),
+                Algorithm::TwoShot | Algorithm::OneShotPush | Algorithm::TwoShotPush | Algorithm::OnePass => false,
+            };
+            if request.in_place && needs_input {
+                return Some(Error::InPlace { algorithm });
+            }
+            if !algorithm.takes(limits.world) {
+                return Some(Error::NotForWorld { algorithm, world: limits.world });
+            }
+            let room = |what: &'static str, packs: u64, capacity_bytes: u64| {
+                let needed_bytes = packs.saturating_mul(PACK_BYTES as u64);
+                (needed_bytes > capacity_bytes).then_some(Error::Capacity { what, needed_bytes, capacity_bytes })
+            };
+            let staging = || input.staged().then(|| room("staging", packs, limits.staging_bytes)).flatten();
+            match algorithm {
+                Algorithm::OneShot => staging(),
+                Algorithm::TwoShot => staging().or_else(|| room("scratch", part, limits.scratch_bytes)),
+                Algorithm::OneShotPush => room("landing", packs, limits.landing_bytes),
+                // A slot has one pack more than its limit says: two parts may have one more than the whole.
+                Algorithm::TwoShotPush => {
+                    room("landing", part.saturating_mul(2).saturating_sub(1), limits.landing_bytes)
+                }
+                Algorithm::Exchange => staging(),
+                Algorithm::OnePass => None,
+            }
+        };
+        // What was measured here, else the built-in rows.
+        let declared = Declared::of(input, request.in_place);
+        let row_of = |usable: &dyn Fn(Algorithm) -> bool| {
+            let table = options.tuning.as_ref();
+            let measured =
+                table.and_then(|table| table.row(limits.world, request.dtype, declared, request.bytes, usable));
+            measured.or_else(|| tuning::row(rows, limits.world, request.bytes, usable))
         };
         let row = match call.algorithm {
             Some(algorithm) => match refused(algorithm) {
                 Some(error) => return Err(error),
-                None => tuning::row(rows, limits.world, request.bytes, |a| a == algorithm)
-                    .unwrap_or(Row::PLAIN.by(algorithm)),
+                None => row_of(&|a| a == algorithm).unwrap_or(Row::PLAIN.by(algorithm)),
             },
-            None => match tuning::row(rows, limits.world, request.bytes, |a| refused(a).is_none()) {
+            None => match row_of(&|a| refused(a).is_none()) {
                 Some(row) => row,
                 // No row speaks of what is left: whatever is possible, else why the last resort is not.
                 None => match Algorithm::ALL.into_iter().find(|&a| refused(a).is_none()) {
@@ -114,23 +141,34 @@ impl Plan {
         let Some(protocol) = form else { return Err(Error::NoSuchForm { preset: options.protocol, input }) };
 
         let work_packs = match algorithm {
-            Algorithm::OneShot => packs,
-            Algorithm::TwoShot => part,
+            Algorithm::OneShot | Algorithm::OneShotPush => packs,
+            Algorithm::TwoShot | Algorithm::TwoShotPush | Algorithm::OnePass | Algorithm::Exchange => part,
         };
+        // The block of a push that moves no data.
+        let idle_blocks = u32::from(algorithm.pushes());
         let max_blocks = limits.max_blocks.min(options.max_blocks.unwrap_or(u32::MAX));
         // No more threads than packs, in whole warps: a small block starts and synchronises sooner.
         let busy_threads = work_packs.clamp(1, u64::from(row.threads.max(1))).next_multiple_of(WARP_THREADS) as u32;
         let threads = call.threads.unwrap_or(busy_threads.min(row.threads).min(limits.max_threads));
         let blocks = match call.blocks {
             Some(blocks) => blocks,
-            None => work_packs
-                .div_ceil(u64::from(threads.max(1)))
-                .clamp(1, u64::from(row.blocks.min(max_blocks).max(1))) as u32,
+            None => {
+                work_packs
+                    .div_ceil(u64::from(threads.max(1)))
+                    .clamp(1, u64::from(row.blocks.min(max_blocks.saturating_sub(idle_blocks)).max(1)))
+                    as u32
+                    + idle_blocks.min(max_blocks.saturating_sub(1))
+            }
         };
         if !(1..=max_blocks).contains(&blocks) || !(1..=limits.max_threads).contains(&threads) {
             return Err(Error::Grid { blocks, threads, max_blocks, max_threads: limits.max_threads });
         }
         Ok(Plan { algorithm, input, protocol, blocks, threads })
+    }
+
+    /// Whether the input is copied to the staging area before the kernel.
+    pub fn stages(&self) -> bool {
+        self.input == InputMode::Memcpy && self.algorithm.has_any_protocol()
     }
 
     /// What is known of the plan's protocol.
@@ -141,14 +179,17 @@ impl Plan {
 
 /// Why no algorithm will do: the reason of the last one that was declared.
 fn last_refusal(options: &Options, refused: impl Fn(Algorithm) -> Option<Error>) -> Error {
-    let declared = Algorithm::ALL.into_iter().rev().find(|a| options.algorithms.contains(a));
+    // Those that take the largest calls, first.
+    let order = [Algorithm::TwoShot, Algorithm::OneShot, Algorithm::OnePass, Algorithm::Exchange];
+    let order = order.into_iter().chain([Algorithm::TwoShotPush, Algorithm::OneShotPush]);
+    let declared = order.into_iter().find(|a| options.algorithms.contains(a));
     let none = Error::NotDeclared { what: "an algorithm", option: "algorithms" };
     declared.and_then(refused).unwrap_or(none)
 }
 
 /// Every form that a communicator with `options` may be asked for: algorithm, input mode and protocol.
-pub fn forms(options: &Options) -> impl Iterator<Item = (Algorithm, InputMode, Protocol)> + '_ {
-    options.algorithms.iter().flat_map(move |&algorithm| {
+pub fn forms(options: &Options, world: u32) -> impl Iterator<Item = (Algorithm, InputMode, Protocol)> + '_ {
+    options.algorithms.iter().filter(move |algorithm| algorithm.takes(world)).flat_map(move |&algorithm| {
         options.inputs.iter().filter_map(move |&input| Some((algorithm, input, options.form(algorithm, input)?)))
     })
 }

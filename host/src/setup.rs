@@ -10,23 +10,24 @@ use crate::options::Options;
 use crate::plan::{self, Limits};
 
 /// Ranks, layout of a workspace, and the limits that follow from both; the grid's are the backend's to fill in.
-pub(crate) fn prepare(world: usize, options: &Options) -> Result<(u32, WorkspaceLayout, Limits)> {
+///
+/// `landing_bytes`: of a landing slot times the ranks, if the options do not say.
+pub(crate) fn prepare(world: usize, options: &Options, landing_bytes: u64) -> Result<(u32, WorkspaceLayout, Limits)> {
     if !(1..=MAX_RANKS).contains(&world) {
         return Err(Error::WorldSize { world });
     }
     let ranks = world as u32;
     for &input in &options.inputs {
-        for &algorithm in &options.algorithms {
-            if options.form(algorithm, input).is_none() {
-                return Err(Error::NoSuchForm { preset: options.protocol, input });
-            }
+        let mut algorithms = options.algorithms.iter();
+        if !options.algorithms.is_empty() && !algorithms.any(|&algorithm| options.form(algorithm, input).is_some()) {
+            return Err(Error::NoSuchForm { preset: options.protocol, input });
         }
     }
     if let (Some(_), Some(dtype)) = (options.delays, options.dtypes.iter().find(|&&dtype| dtype != Dtype::Bf16)) {
         return Err(Error::NotDeclared { what: dtype.name(), option: "delays, which are for bf16" });
     }
     // One rank alone follows no protocol.
-    for (algorithm, input, protocol) in plan::forms(options).filter(|_| world > 1) {
+    for (algorithm, input, protocol) in plan::forms(options, ranks).filter(|_| world > 1) {
         let name = if options.custom.is_some() { "custom" } else { options.protocol.name() };
         match protocol.soundness(algorithm, input) {
             Soundness::Sound => {}
@@ -43,13 +44,20 @@ pub(crate) fn prepare(world: usize, options: &Options) -> Result<(u32, Workspace
     let two_shot = options.algorithms.contains(&Algorithm::TwoShot);
     let packs = capacity_bytes / PACK_BYTES;
     let scratch_bytes = if two_shot { part_packs(packs as u64, ranks) as usize * PACK_BYTES } else { 0 };
-    let Some(layout) = WorkspaceLayout::new(scratch_bytes, staging_bytes) else { return Err(too_large) };
+    let pushes = plan::forms(options, ranks).any(|(algorithm, ..)| algorithm.pushes());
+    let landing_bytes =
+        options.landing_bytes.unwrap_or(landing_bytes / u64::from(ranks)).min(capacity_bytes as u64) as usize;
+    let landing_bytes = if pushes && world > 1 { landing_bytes.next_multiple_of(PACK_BYTES) } else { 0 };
+    let slot_bytes = if landing_bytes > 0 { landing_bytes.saturating_add(PACK_BYTES) } else { 0 };
+    let layout = WorkspaceLayout::new(ranks, scratch_bytes, staging_bytes, slot_bytes);
+    let Some(layout) = layout else { return Err(too_large) };
     let limits = Limits {
         world: ranks,
         max_blocks: 0,
         max_threads: 0,
         staging_bytes: staging_bytes as u64,
         scratch_bytes: scratch_bytes as u64,
+        landing_bytes: landing_bytes as u64,
     };
     Ok((ranks, layout, limits))
 }

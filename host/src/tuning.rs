@@ -1,6 +1,13 @@
-//! Which algorithm and how large a grid: limits as rows of data, each with where it comes from.
+//! Which algorithm and how large a grid: limits as rows of data, each with where it comes from. `table.rs` and `read.rs` have
+//! tables that a user measured.
+
+mod read;
+mod table;
 
 use allfold_kernels::protocol::abi::{Algorithm, MAX_BLOCKS};
+
+pub use read::TableError;
+pub use table::{Declared, Entry, Origin, Table};
 
 /// Where a row's limits come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +23,8 @@ pub enum Source {
     },
     /// Not measured here, and from what it was reasoned.
     Reasoned(&'static str),
+    /// Measured by the user: the table's [`Origin`] says more.
+    Table,
 }
 
 /// One row: what calls of up to so many bytes are done with.
@@ -38,7 +47,7 @@ pub struct Row {
 impl Row {
     /// For what no row speaks of.
     pub(crate) const PLAIN: Row =
-        row_of(8, u64::MAX, Algorithm::OneShot, (64, 512), Source::Reasoned("no row speaks of it"));
+        row_of(8, u64::MAX, Algorithm::OneShot, (128, 512), Source::Reasoned("no row speaks of it"));
 
     /// The row with another algorithm.
     pub(crate) const fn by(self, algorithm: Algorithm) -> Row {
@@ -48,8 +57,13 @@ impl Row {
 
 const H200X2: Source =
     Source::Measured { device: "two H200, NVLink", date: "2026-11-29", command: "host/benches/sweep.sh 0,1" };
+const MODEL: Source = Source::Reasoned(
+    "µs, S in bytes, N ranks, W = 335 KB/µs of a link: one_shot_push 2.4 + (N-1) S/W, two_shot_push 3.6 + 2(N-1)/N S/W, \
+     one_pass 7 + 2(N-1)/N S/(1.03 W), fitted on two H200",
+);
+
 const WIRE: Source = Source::Reasoned(
-    "a one-shot moves (N-1) S and a two-shot 2 (N-1)/N S bytes a link; a barrier more costs about 1.5 µs",
+    "without a push: a one-shot moves (N-1) S and a two-shot 2 (N-1)/N S bytes a link; a barrier more costs about 1.5 µs",
 );
 
 const fn row_of(up_to_ranks: u32, up_to_bytes: u64, algorithm: Algorithm, grid: (u32, u32), source: Source) -> Row {
@@ -66,16 +80,40 @@ pub const CPU_ROWS: &[Row] = &[
     row_of(8, u64::MAX, Algorithm::TwoShot, (MAX_BLOCKS as u32, 1024), CPU),
 ];
 
-/// The rows for GPUs, by world size and then by bytes. The last one of a world size has no limit.
+/// The rows for GPUs, by world size and then by bytes, where the first that is large enough counts among those that may be used:
+/// pushes have a limit, a registered exchange is out of place, a one-pass wants registered buffers. Behind the pushes' rows
+/// stand those for who has none.
 pub const ROWS: &[Row] = &[
-    row_of(2, 2 << 20, Algorithm::OneShot, (64, 512), H200X2),
-    row_of(2, u64::MAX, Algorithm::OneShot, (64, 1024), H200X2),
+    row_of(2, 256 << 10, Algorithm::OneShotPush, (132, 128), H200X2),
+    row_of(2, 512 << 10, Algorithm::OneShotPush, (132, 256), H200X2),
+    row_of(2, 2 << 20, Algorithm::OneShotPush, (132, 512), H200X2),
+    row_of(2, 6 << 20, Algorithm::OneShotPush, (132, 1024), H200X2),
+    row_of(2, 16 << 20, Algorithm::TwoShotPush, (132, 1024), H200X2),
+    row_of(2, 4 << 20, Algorithm::OneShot, (132, 512), H200X2),
+    row_of(2, u64::MAX, Algorithm::Exchange, (132, 1024), H200X2),
+    row_of(2, u64::MAX, Algorithm::OnePass, (132, 1024), H200X2),
+    row_of(2, u64::MAX, Algorithm::OneShot, (132, 1024), H200X2),
+    row_of(2, u64::MAX, Algorithm::TwoShot, (132, 1024), H200X2),
+    row_of(3, 600 << 10, Algorithm::OneShotPush, (132, 256), MODEL),
+    row_of(3, 16 << 20, Algorithm::TwoShotPush, (132, 512), MODEL),
     row_of(3, 1 << 20, Algorithm::OneShot, (64, 512), WIRE),
-    row_of(3, u64::MAX, Algorithm::TwoShot, (64, 1024), WIRE),
+    row_of(3, u64::MAX, Algorithm::OnePass, (132, 1024), MODEL),
+    row_of(3, u64::MAX, Algorithm::TwoShot, (132, 1024), MODEL),
+    row_of(4, 256 << 10, Algorithm::OneShotPush, (132, 256), MODEL),
+    row_of(4, 16 << 20, Algorithm::TwoShotPush, (132, 512), MODEL),
     row_of(4, 512 << 10, Algorithm::OneShot, (64, 512), WIRE),
-    row_of(4, u64::MAX, Algorithm::TwoShot, (64, 1024), WIRE),
+    row_of(4, u64::MAX, Algorithm::OnePass, (132, 1024), MODEL),
+    row_of(4, u64::MAX, Algorithm::TwoShot, (132, 1024), MODEL),
+    row_of(6, 120 << 10, Algorithm::OneShotPush, (132, 256), MODEL),
+    row_of(6, 16 << 20, Algorithm::TwoShotPush, (132, 256), MODEL),
+    row_of(6, 256 << 10, Algorithm::OneShot, (64, 512), WIRE),
+    row_of(6, u64::MAX, Algorithm::OnePass, (132, 512), MODEL),
+    row_of(6, u64::MAX, Algorithm::TwoShot, (132, 512), MODEL),
+    row_of(8, 76 << 10, Algorithm::OneShotPush, (132, 256), MODEL),
+    row_of(8, 16 << 20, Algorithm::TwoShotPush, (132, 256), MODEL),
     row_of(8, 256 << 10, Algorithm::OneShot, (64, 512), WIRE),
-    row_of(8, u64::MAX, Algorithm::TwoShot, (64, 1024), WIRE),
+    row_of(8, u64::MAX, Algorithm::OnePass, (132, 512), MODEL),
+    row_of(8, u64::MAX, Algorithm::TwoShot, (132, 512), MODEL),
 ];
 
 /// The row for a call of `bytes` over `world` ranks, among those whose algorithm `usable` allows.

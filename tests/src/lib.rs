@@ -13,6 +13,7 @@
 
 pub mod batch;
 pub mod call;
+pub mod counting;
 pub mod data;
 pub mod machine;
 pub mod numbers;

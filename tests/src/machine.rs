@@ -40,6 +40,11 @@ pub trait Machine {
     /// # Errors
     /// The driver's.
     fn chain(&self, rank: usize, stream: &Stream) -> Result<()>;
+    /// Makes `rank`'s context that of this thread; nothing on the CPU.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn make_current(&self, rank: usize) -> Result<()>;
     /// Fresh memory of `rank`, with anything in it.
     ///
     /// # Errors

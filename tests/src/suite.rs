@@ -61,11 +61,12 @@ impl<'m> Bench<'m> {
 
     /// For the protocol `preset` with every input mode that it has and room for `capacity_bytes`, and a limit to each wait.
     pub fn options(&self, preset: Preset, capacity_bytes: usize) -> Options {
-        let has = |input: &InputMode| Algorithm::ALL.iter().all(|&a| preset.protocol(a, *input).is_some());
+        let has = |input: &InputMode| Algorithm::ALL.iter().any(|&a| preset.protocol(a, *input).is_some());
         Options {
             protocol: preset,
             inputs: InputMode::ALL.into_iter().filter(has).collect(),
             capacity_bytes: capacity_bytes as u64,
+            landing_bytes: Some(capacity_bytes as u64),
             poll_limit: Some(self.machine.poll_limit()),
             ..Options::default()
         }
@@ -156,10 +157,10 @@ impl<'m> Bench<'m> {
     }
 }
 
-/// The forms of `preset` that are sound, or rest on a named assumption.
-pub fn sound_forms(preset: Preset) -> Vec<(Algorithm, InputMode)> {
+/// The forms of `preset` for `world` ranks that are sound, or rest on a named assumption.
+pub fn sound_forms(preset: Preset, world: usize) -> Vec<(Algorithm, InputMode)> {
     let mut forms = Vec::new();
-    for algorithm in Algorithm::ALL {
+    for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.takes(world as u32)) {
         for input in InputMode::ALL {
             let soundness = preset.protocol(algorithm, input).map(|protocol| protocol.soundness(algorithm, input));
             match soundness {
@@ -174,7 +175,7 @@ pub fn sound_forms(preset: Preset) -> Vec<(Algorithm, InputMode)> {
 /// Whether a form may be used in place.
 pub fn in_place((algorithm, input): (Algorithm, InputMode)) -> bool {
     match algorithm {
-        Algorithm::OneShot => input.staged(),
-        Algorithm::TwoShot => true,
+        Algorithm::OneShot | Algorithm::Exchange => input.staged(),
+        Algorithm::TwoShot | Algorithm::OneShotPush | Algorithm::TwoShotPush | Algorithm::OnePass => true,
     }
 }

@@ -6,7 +6,9 @@ use allfold::{Algorithm, Dtype, GaveUp, InputMode, Phase, Preset, Protocol, Rank
 use allfold_kernels::protocol::abi::{FlagRow, MAX_BLOCKS};
 use allfold_kernels::protocol::element::{Bf16, F32};
 use allfold_kernels::protocol::epoch::Epoch;
+use allfold_kernels::protocol::exchange::exchange;
 use allfold_kernels::protocol::machine::Region;
+use allfold_kernels::protocol::one_pass::one_pass;
 use allfold_kernels::protocol::one_shot::one_shot;
 use allfold_kernels::protocol::share::{packs, part};
 use allfold_kernels::protocol::spec::{Order, Reuse, Scope};
@@ -25,7 +27,9 @@ fn run(algorithm: Algorithm, protocol: Protocol, m: &Lone) {
                 $(
                     (Algorithm::OneShot, $W) => one_shot::<_, Bf16, $W>(m, protocol),
                     (Algorithm::TwoShot, $W) => two_shot::<_, Bf16, $W>(m, protocol),
+                    (Algorithm::OnePass, $W) => one_pass::<_, Bf16, $W>(m, protocol),
                 )*
+                (Algorithm::Exchange, 2) => exchange::<_, Bf16>(m, protocol),
                 _ => panic!("{} ranks", m.world),
             }
         };
@@ -33,11 +37,11 @@ fn run(algorithm: Algorithm, protocol: Protocol, m: &Lone) {
     worlds!(2 3 4 5 6 7 8);
 }
 
-/// Every form of every preset.
+/// Every form of every preset that has barriers.
 fn forms() -> Vec<(Algorithm, InputMode, Protocol)> {
     let mut forms = Vec::new();
     for preset in Preset::ALL {
-        for algorithm in Algorithm::ALL {
+        for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.pushes()) {
             for input in InputMode::ALL {
                 forms.extend(preset.protocol(algorithm, input).map(|protocol| (algorithm, input, protocol)));
             }
@@ -49,7 +53,7 @@ fn forms() -> Vec<(Algorithm, InputMode, Protocol)> {
 /// The barriers of a form, in order, and whose row is waited for in each.
 fn barriers(algorithm: Algorithm, protocol: Protocol) -> Vec<(Phase, Scope)> {
     let mut barriers = vec![(Phase::Start, protocol.start.scope)];
-    if algorithm == Algorithm::TwoShot {
+    if [Algorithm::TwoShot, Algorithm::Exchange].contains(&algorithm) {
         barriers.push((Phase::Middle, Scope::Block));
     }
     if let Reuse::EndBarrier { order: Order::Volatile | Order::ReleaseAcquire, .. } = protocol.reuse {
@@ -70,7 +74,7 @@ fn waiting(world: u32, rank: u32, block: u32, last: u64, barriers: &[(Phase, Sco
     (m.rank, m.block, m.blocks) = (rank, block, 2);
     let epoch = Epoch(last).next();
     // No flag is fresh: what is not set below holds the number of the call two before.
-    for phase in [Phase::Start, Phase::Middle, Phase::End] {
+    for phase in Phase::BARRIERS {
         for (scope, peer) in (0..world).flat_map(|peer| [Scope::Block, Scope::MultiGpu].map(|scope| (scope, peer))) {
             m.flags.insert((row(block, epoch, (phase, scope)), Rank(peer)), Epoch(last.wrapping_sub(1)));
         }
@@ -88,7 +92,7 @@ fn a_missing_peer_is_named_and_nothing_more_is_touched() {
     let mut cases = 0;
     for (algorithm, input, protocol) in forms() {
         let all = barriers(algorithm, protocol);
-        for world in 2..=8 {
+        for world in (2..=8).filter(|&world| algorithm.takes(world)) {
             for (rank, missing) in [(0, 1), (0, world - 1), (world - 1, 0), (1, 0)] {
                 let stops = (0..all.len()).flat_map(|stop| [(stop, 0), (stop, 1)]);
                 for ((stop, block), last) in stops.flat_map(|stop| LAST.map(|last| (stop, last))) {
@@ -101,7 +105,7 @@ fn a_missing_peer_is_named_and_nothing_more_is_touched() {
                     // It moves once all that this rank needs of its peers has been read, and not before.
                     let moved = m.epochs.borrow().iter().any(|&epoch| epoch != Epoch(last));
                     assert_eq!(moved, phase == Phase::End, "the epoch: {what}");
-                    left_alone(&m, phase, protocol, &what);
+                    left_alone(&m, phase, algorithm, protocol, &what);
                     // Each peer that came is looked at once in each barrier, and the missing one up to the limit.
                     assert!(m.polls.get() >= m.poll_limit && m.polls.get() <= m.poll_limit + 3 * 7, "{what}");
                     cases += 1;
@@ -113,22 +117,43 @@ fn a_missing_peer_is_named_and_nothing_more_is_touched() {
 }
 
 /// What a rank may have read and written before it gave up in `phase`.
-fn left_alone(m: &Lone, phase: Phase, protocol: Protocol, what: &str) {
-    let own = part(packs(Dtype::Bf16, ELEMS), m.world, Rank(m.rank));
+fn left_alone(m: &Lone, phase: Phase, algorithm: Algorithm, protocol: Protocol, what: &str) {
+    let part_of = |rank| {
+        let part = part(packs(Dtype::Bf16, ELEMS), m.world, Rank(rank));
+        part.start * LANES..part.end * LANES
+    };
+    let exchange = algorithm == Algorithm::Exchange;
     for store in m.stores.borrow().iter() {
-        let in_own = (own.start * LANES..own.end * LANES).contains(&store.elem);
         match (store.region, phase) {
             (Region::Input(_), _) => assert!(protocol.copy_in, "{store:?} {what}"),
-            (Region::Output, Phase::Middle) => assert!(in_own, "only the own part is reduced: {store:?} {what}"),
+            (Region::Output, Phase::Middle) => {
+                // Only the own part is reduced; in an exchange not yet.
+                assert!(!exchange && part_of(m.rank).contains(&store.elem), "{store:?} {what}");
+            }
             (Region::Scratch, Phase::Middle | Phase::End) | (Region::Output, Phase::End) => {}
             (Region::Source | Region::Scratch | Region::Output, _) => panic!("{store:?} {what}"),
         }
     }
     for load in m.loads.borrow().iter() {
         match (load.region, phase) {
+            (Region::Source, Phase::Middle | Phase::End) if exchange => assert_eq!(load.owner.0, m.rank, "{what}"),
+            (Region::Output, Phase::End) if exchange => assert_eq!(load.owner.0, m.rank, "{what}"),
             (Region::Source, _) => assert!(protocol.copy_in && load.owner.0 == m.rank, "{load:?} {what}"),
             (Region::Input(_), Phase::Middle | Phase::End) | (Region::Scratch, Phase::End) => {}
             (Region::Input(_) | Region::Scratch | Region::Output, _) => panic!("{load:?} {what}"),
+        }
+    }
+    for given in m.given.borrow().iter() {
+        match (algorithm, phase) {
+            // Own sums, once all inputs are there.
+            (Algorithm::OnePass, Phase::End) => assert!(part_of(m.rank).contains(&given.elem), "{given:?} {what}"),
+            // Terms of the peer's part, and then own sums.
+            (Algorithm::Exchange, Phase::Middle | Phase::End) => {
+                let sum = phase == Phase::End && part_of(m.rank).contains(&given.elem);
+                let term = part_of(1 - m.rank).contains(&given.elem);
+                assert!(given.owner.0 != m.rank && (sum || term), "{given:?} {what}");
+            }
+            _ => panic!("{given:?} {what}"),
         }
     }
 }
@@ -137,7 +162,7 @@ fn left_alone(m: &Lone, phase: Phase, protocol: Protocol, what: &str) {
 fn a_call_to_which_all_come_ends_and_moves_every_epoch_word() {
     for (algorithm, _, protocol) in forms() {
         let all = barriers(algorithm, protocol);
-        for world in 2..=8 {
+        for world in (2..=8).filter(|&world| algorithm.takes(world)) {
             for (rank, last) in [(0, 0), (1, u64::MAX - 1), (world - 1, u64::MAX)] {
                 let mut words = vec![Epoch(last); MAX_BLOCKS];
                 for block in 0..2 {

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use allfold::{Dtype, GaveUp, MAX_BLOCKS, MAX_RANKS, Phase, Preset, Protocol, Rank};
 use allfold_kernels::protocol::abi::{
-    AREA_ALIGN_BYTES, BANKS, Bank, FIRST_WRONG_OFFSET_BYTES, FLAGS_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, SIGNAL_BYTES,
-    WRONG_OFFSET_BYTES, WorkspaceLayout, epoch_offset_bytes, flag_offset_bytes,
+    AREA_ALIGN_BYTES, BANKS, Bank, FIRST_WRONG_OFFSET_BYTES, FLAGS_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, GENERATIONS,
+    SIGNAL_BYTES, WRONG_OFFSET_BYTES, WorkspaceLayout, epoch_offset_bytes, flag_offset_bytes,
 };
 use allfold_kernels::protocol::element::{Bf16, Element, F16, F32};
 use allfold_kernels::protocol::epoch::Epoch;
@@ -23,7 +23,7 @@ const WORD: usize = size_of::<u64>();
 #[test]
 fn every_flag_has_a_word_of_its_own() {
     let mut seen = HashSet::new();
-    for phase in Phase::ALL {
+    for phase in Phase::BARRIERS {
         for bank in 0..BANKS as u32 {
             for block in 0..MAX_BLOCKS as u32 {
                 for emitter in 0..MAX_RANKS as u32 {
@@ -45,7 +45,8 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
 fn nothing_of_a_workspace_overlaps() {
     for scratch_bytes in [0, 1, 16, 127, 128, 129, 1 << 20, (1 << 32) + 16] {
         for staging_bytes in [0, 16, 4096, 4097, (1 << 31) - 16, 1 << 33] {
-            let layout = WorkspaceLayout::new(scratch_bytes, staging_bytes).unwrap();
+            let (world, landing_bytes) = (3, staging_bytes / 2);
+            let layout = WorkspaceLayout::new(world, scratch_bytes, staging_bytes, landing_bytes).unwrap();
             let epochs =
                 (0..MAX_BLOCKS as u32).map(|block| epoch_offset_bytes(block)..epoch_offset_bytes(block) + WORD);
             let mut areas: Vec<_> = std::iter::once(0..FLAGS_BYTES).chain(epochs).collect();
@@ -57,6 +58,10 @@ fn nothing_of_a_workspace_overlaps() {
             for bank in 0..BANKS {
                 let start = layout.staging_offset_bytes + bank * layout.staging_bank_bytes;
                 areas.push(start..start + staging_bytes);
+            }
+            for slot in 0..GENERATIONS * (world as usize - 1) {
+                let start = layout.landing_offset_bytes + slot * layout.landing_slot_bytes;
+                areas.push(start..start + landing_bytes);
             }
             for (index, area) in areas.iter().enumerate() {
                 assert!(area.end <= layout.total_bytes, "{area:?} of {}", layout.total_bytes);
@@ -72,15 +77,18 @@ fn nothing_of_a_workspace_overlaps() {
 #[test]
 fn a_workspace_that_passes_the_address_space_is_none() {
     let most = usize::MAX;
-    for (scratch, staging) in [(most, 0), (0, most), (most - 127, 0), (0, most / 2), (most / 2, most / 4 + 1)] {
-        assert_eq!(WorkspaceLayout::new(scratch, staging), None, "{scratch} and {staging}");
+    let sizes = [(most, 0, 0), (0, most, 0), (most - 127, 0, 0), (0, most / 2, 0), (most / 2, most / 4 + 1, 0)];
+    for (scratch, staging, landing) in
+        sizes.into_iter().chain([(0, 0, most), (0, 0, most / 4), (most / 2, 0, most / 8)])
+    {
+        assert_eq!(WorkspaceLayout::new(2, scratch, staging, landing), None, "{scratch}, {staging} and {landing}");
     }
 }
 
 #[test]
 fn a_wait_given_up_is_read_as_it_was_written() {
     let mut seen = HashSet::new();
-    for phase in Phase::ALL {
+    for phase in Phase::BARRIERS.into_iter().chain([Phase::Landing]) {
         for missing in 0..MAX_RANKS as u32 {
             for block in 0..MAX_BLOCKS as u32 {
                 for epoch_low in [0, 1, 0xffff_ffff, (1 << 40) - 1] {
@@ -95,7 +103,7 @@ fn a_wait_given_up_is_read_as_it_was_written() {
     // Of a longer number the low bits are kept, and no other field is touched.
     let gave_up = GaveUp { phase: Phase::End, missing: Rank(7), block: 255, epoch_low: u64::MAX };
     assert_eq!(GaveUp::decode(gave_up.encode()), Some(GaveUp { epoch_low: (1 << 40) - 1, ..gave_up }));
-    for word in [0, 1, (1 << 40) - 1, 1 << 55, 4 << 56, u64::MAX] {
+    for word in [0, 1, (1 << 40) - 1, 1 << 55, 5 << 56, u64::MAX] {
         assert_eq!(GaveUp::decode(word), None, "{word:#x}");
     }
 }
@@ -129,14 +137,14 @@ fn a_protocol_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_flag_counts_for_its_call_and_the_one_before_across_the_wrap() {
+fn a_flag_counts_for_its_call_and_the_two_before_across_the_wrap() {
     for wanted in [1, 2, 1 << 31, 1 << 32, (1 << 32) + 1, 1 << 63, u64::MAX - 1, u64::MAX, 0] {
         let at = |steps: u64| Epoch(wanted).0.wrapping_add(steps);
-        for ahead in [0, 1] {
+        for ahead in [0, 1, 2] {
             assert!(Epoch(at(ahead)).reached(Epoch(wanted)), "{wanted} + {ahead}");
         }
         // However long ago it was written: half the number range, all of it but a little.
-        for behind in [1, 2, 1 << 32, 1 << 63, (1 << 63) + 1, u64::MAX - 1] {
+        for behind in [1, 2, 1 << 32, 1 << 63, (1 << 63) + 1, u64::MAX - 2] {
             assert!(!Epoch(at(0u64.wrapping_sub(behind))).reached(Epoch(wanted)), "{wanted} - {behind}");
         }
         assert_eq!(Epoch(wanted).next(), Epoch(wanted.wrapping_add(1)));

@@ -1,68 +1,81 @@
-//! Requests and plans: pure functions of facts that are equal on all ranks.
+//! Plans: pure functions of facts that are equal on all ranks.
 
-use allfold::tuning::{CPU_ROWS, ROWS, Row};
-use allfold::{
-    Algorithm, CallOptions, Dtype, Error, InputMode, Limits, MAX_BLOCKS, Options, Plan, Preset, Request, Soundness,
-};
+mod planning;
 
-/// A GPU with room for everything.
-const LIMITS: Limits =
-    Limits { world: 4, max_blocks: 132, max_threads: 1024, staging_bytes: 1 << 40, scratch_bytes: 1 << 40 };
+use allfold::tuning::{ROWS, Row, row};
+use allfold::{Algorithm, CallOptions, Dtype, Error, InputMode, Limits, Plan, Preset, Request, Soundness};
+use planning::{LIMITS, TABLES, all_inputs, asks, choose, choose_by, edges, limits, only, request};
 
-fn limits(world: u32) -> Limits {
-    Limits { world, ..LIMITS }
-}
-
-fn request(dtype: Dtype, bytes: u64, in_place: bool) -> Request {
-    Request { dtype, elems: bytes / dtype.bytes() as u64, bytes, in_place, aligned: true }
-}
-
-fn all_inputs() -> Options {
-    Options { inputs: InputMode::ALL.to_vec(), ..Options::default() }
-}
-
-fn choose(world: u32, request: &Request, call: &CallOptions) -> Plan {
-    choose_by(ROWS, world, request, call)
-}
-
-fn choose_by(rows: &[Row], world: u32, request: &Request, call: &CallOptions) -> Plan {
-    Plan::choose(request, call, &all_inputs(), &limits(world), rows).unwrap()
-}
-
-/// The tables.
-const TABLES: [&[Row]; 2] = [ROWS, CPU_ROWS];
-
-/// Numbers of bytes at which a choice may change, and their neighbours by one element.
-fn edges() -> Vec<u64> {
-    let limits = TABLES.into_iter().flatten().map(|row| row.up_to_bytes).filter(|&bytes| bytes < 1 << 40);
-    let powers = (4..36).map(|power| 1 << power);
-    let mut all: Vec<u64> = limits.chain(powers).flat_map(|bytes| [bytes - 4, bytes, bytes + 4]).collect();
-    all.sort();
-    all
+/// Packs that the threads of a plan share.
+fn shared_packs(plan: &Plan, world: u32, bytes: u64) -> u64 {
+    let of_all = match plan.algorithm {
+        Algorithm::OneShot | Algorithm::OneShotPush => 1,
+        Algorithm::TwoShot | Algorithm::TwoShotPush | Algorithm::OnePass | Algorithm::Exchange => world,
+    };
+    bytes.div_ceil(16).div_ceil(of_all.into())
 }
 
 #[test]
 fn every_row_is_chosen_by_some_call() {
     for rows in TABLES {
         let mut left: Vec<&Row> = rows.iter().collect();
-        for world in 2..=8 {
+        for (world, algorithm) in (2..=8).flat_map(|world| Algorithm::ALL.map(|algorithm| (world, algorithm))) {
             for bytes in edges() {
-                let plan = choose_by(rows, world, &request(Dtype::F32, bytes, false), &CallOptions::default());
-                let row = rows.iter().find(|row| world <= row.up_to_ranks && bytes <= row.up_to_bytes).unwrap();
-                assert_eq!(plan.algorithm, row.algorithm, "{bytes} bytes by {row:?}");
-                // No block without work, and where there is enough for all, the whole of the row's grid.
-                let part = if plan.algorithm == Algorithm::TwoShot { u64::from(world) } else { 1 };
-                let packs = bytes.div_ceil(16).div_ceil(part);
-                let most_blocks = row.blocks.min(LIMITS.max_blocks);
-                assert!(plan.threads <= row.threads && plan.blocks <= most_blocks, "{plan:?} by {row:?}");
-                assert!(u64::from(plan.blocks - 1) * u64::from(plan.threads) < packs, "{plan:?} for {packs} packs");
-                if packs >= u64::from(most_blocks) * u64::from(row.threads) {
-                    assert_eq!((plan.blocks, plan.threads), (most_blocks, row.threads), "{bytes} bytes by {row:?}");
+                let (request, call) = (request(Dtype::F32, bytes, false), CallOptions::default());
+                let plan = Plan::choose(&request, &call, &only(&[algorithm]), &limits(world), rows);
+                let Some(row) = row(rows, world, bytes, |a| a == algorithm).filter(|_| algorithm.takes(world)) else {
+                    continue;
+                };
+                let plan = plan.unwrap();
+                assert_eq!(plan.algorithm, algorithm);
+                // No block without work, and where there is enough for all, the whole of the row's grid. A push has one
+                // block more, which moves no data.
+                let packs = shared_packs(&plan, world, bytes);
+                let idle = u32::from(algorithm.pushes());
+                let most = row.blocks.min(LIMITS.max_blocks - idle);
+                let (busy, threads) = (plan.blocks - idle, plan.threads);
+                assert!(threads <= row.threads && (1..=most).contains(&busy), "{plan:?} by {row:?}");
+                assert!(u64::from(busy - 1) * u64::from(threads) < packs, "{plan:?} for {packs} packs");
+                if packs >= u64::from(most) * u64::from(row.threads) {
+                    assert_eq!((busy, threads), (most, row.threads), "{bytes} bytes by {row:?}");
                 }
-                left.retain(|other| *other != row);
+                left.retain(|other| **other != row);
             }
         }
         assert!(left.is_empty(), "never chosen: {left:?}");
+    }
+}
+
+/// What is chosen is the first row's that is allowed; who asks for it gets the same plan.
+#[test]
+fn what_is_chosen_is_allowed() {
+    let limits =
+        |world| Limits { landing_bytes: 4 << 20, scratch_bytes: 8 << 20, staging_bytes: 16 << 20, ..limits(world) };
+    let mut chosen = Vec::new();
+    for (world, rows) in (2..=8).flat_map(|world| TABLES.map(|rows| (world, rows))) {
+        for (input, in_place) in InputMode::ALL.into_iter().flat_map(|input| [(input, false), (input, true)]) {
+            for bytes in edges() {
+                let request = request(Dtype::Bf16, bytes, in_place);
+                let choose = |call: &CallOptions| Plan::choose(&request, call, &all_inputs(), &limits(world), rows);
+                let asked = |algorithm| choose(&asks(algorithm, input)).ok();
+                let any = CallOptions { input: Some(input), ..CallOptions::default() };
+                match choose(&any) {
+                    Ok(plan) => {
+                        assert_eq!(asked(plan.algorithm), Some(plan));
+                        let row = row(rows, world, bytes, |a| asked(a).is_some());
+                        assert!(row.is_none_or(|row| row.algorithm == plan.algorithm), "{plan:?}, not by {row:?}");
+                        chosen.push((plan.algorithm, input, in_place));
+                    }
+                    Err(Error::Capacity { .. }) => assert!(Algorithm::ALL.into_iter().all(|a| asked(a).is_none())),
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+        }
+    }
+    for (algorithm, input, in_place) in chosen {
+        assert!(algorithm != Algorithm::OnePass || input == InputMode::Registered, "{algorithm:?} {input:?}");
+        let reads_output = [Algorithm::Exchange, Algorithm::OneShot].contains(&algorithm) && !input.staged();
+        assert!(!(in_place && reads_output), "{algorithm:?} {input:?}");
     }
 }
 
@@ -112,45 +125,45 @@ fn alignment_changes_nothing() {
 
 #[test]
 fn what_is_asked_for_is_done() {
-    for world in 2..=8 {
-        for algorithm in Algorithm::ALL {
-            for input in InputMode::ALL {
-                for (blocks, threads) in [(None, None), (Some(1), Some(1)), (Some(36), Some(96)), (Some(132), None)] {
-                    let call = CallOptions { algorithm: Some(algorithm), input: Some(input), blocks, threads };
-                    for bytes in [4, 4096, 1 << 30] {
-                        let plan = choose(world, &request(Dtype::F32, bytes, false), &call);
-                        assert_eq!((plan.algorithm, plan.input), (algorithm, input));
-                        assert!(blocks.is_none_or(|asked| asked == plan.blocks), "{plan:?}");
-                        assert!(threads.is_none_or(|asked| asked == plan.threads), "{plan:?}");
-                        assert_eq!(Preset::Allfold.protocol(algorithm, input), Some(plan.protocol));
-                        assert_eq!(plan.soundness(), Soundness::Sound, "{plan:?}");
-                    }
+    let options = all_inputs();
+    for (world, algorithm) in (2..=8).flat_map(|world| Algorithm::ALL.map(|algorithm| (world, algorithm))) {
+        for input in InputMode::ALL {
+            for (blocks, threads) in [(None, None), (Some(1), Some(1)), (Some(36), Some(96)), (Some(132), None)] {
+                let call = CallOptions { blocks, threads, ..asks(algorithm, input) };
+                for bytes in [4, 4096, 1 << 30] {
+                    let request = request(Dtype::F32, bytes, false);
+                    let plan = Plan::choose(&request, &call, &options, &limits(world), ROWS);
+                    let (plan, protocol) = match (plan, options.form(algorithm, input)) {
+                        (Ok(plan), Some(protocol)) if algorithm.takes(world) => (plan, protocol),
+                        (Err(Error::NotForWorld { .. }), Some(_)) if !algorithm.takes(world) => continue,
+                        (Err(Error::NoSuchForm { .. }), None) => continue,
+                        other => panic!("{other:?} by {call:?}"),
+                    };
+                    assert_eq!((plan.algorithm, plan.input, plan.protocol), (algorithm, input, protocol));
+                    assert!(blocks.is_none_or(|asked| asked == plan.blocks), "{plan:?}");
+                    assert!(threads.is_none_or(|asked| asked == plan.threads), "{plan:?}");
+                    assert_eq!(plan.soundness(), Soundness::Sound, "{plan:?}");
+                    assert_eq!(plan.stages(), input == InputMode::Memcpy && algorithm.has_any_protocol(), "{plan:?}");
                 }
             }
         }
     }
 }
 
+/// Banks in turn need a start barrier between two calls that are staged, which a push has not.
 #[test]
-fn no_grid_is_larger_than_what_can_be_resident() {
-    for (max_blocks, option) in [(1, None), (3, None), (132, Some(2)), (132, Some(1000)), (MAX_BLOCKS as u32, None)] {
-        let options = Options { max_blocks: option, ..all_inputs() };
-        let most = max_blocks.min(option.unwrap_or(u32::MAX));
-        let limits = Limits { max_blocks, max_threads: 256, ..LIMITS };
-        for bytes in edges() {
-            let request = request(Dtype::F16, bytes, false);
-            let plan = Plan::choose(&request, &CallOptions::default(), &options, &limits, ROWS).unwrap();
-            assert!(plan.blocks <= most && plan.threads <= 256, "{plan:?}");
-        }
-        for (blocks, threads) in [(most + 1, 1), (0, 1), (1, 0), (1, 257)] {
-            let call = CallOptions { blocks: Some(blocks), threads: Some(threads), ..CallOptions::default() };
-            let error = Plan::choose(&request(Dtype::F32, 64, false), &call, &options, &limits, ROWS).unwrap_err();
-            let wanted = (blocks, threads, most, 256);
-            assert!(
-                matches!(error, Error::Grid { blocks, threads, max_blocks, max_threads }
-                    if (blocks, threads, max_blocks, max_threads) == wanted),
-                "{error:?}, not {wanted:?}"
-            );
+fn who_may_push_keeps_one_staging_bank() {
+    for input in InputMode::ALL {
+        for algorithm in Algorithm::OF_ANY_PROTOCOL {
+            let form = |declared: &[Algorithm]| only(declared).form(algorithm, input).unwrap();
+            assert_eq!(form(&Algorithm::OF_ANY_PROTOCOL), Preset::Allfold.protocol(algorithm, input).unwrap());
+            assert_eq!(form(&Algorithm::OF_ANY_PROTOCOL).alternates(), input.staged());
+            for push in [Algorithm::OneShotPush, Algorithm::TwoShotPush] {
+                let pair = [algorithm, push];
+                let kept = only(&pair).form(algorithm, input).unwrap();
+                assert!(!kept.alternates());
+                assert_eq!(kept.soundness(algorithm, input), Soundness::Sound, "{kept:?}");
+            }
         }
     }
 }
@@ -160,11 +173,21 @@ fn in_place_takes_what_is_safe_or_is_refused() {
     for world in 2..=8 {
         for bytes in edges() {
             let request = request(Dtype::F32, bytes, true);
+            let pulls = Plan::choose(
+                &request,
+                &CallOptions::default(),
+                &only(&Algorithm::OF_ANY_PROTOCOL),
+                &limits(world),
+                ROWS,
+            );
+            assert_eq!(pulls.unwrap().algorithm, Algorithm::TwoShot, "{bytes} bytes");
             let plan = choose(world, &request, &CallOptions::default());
-            assert_eq!((plan.algorithm, plan.input), (Algorithm::TwoShot, InputMode::Registered), "{bytes} bytes");
-            let one_shot = Options { algorithms: vec![Algorithm::OneShot], ..Options::default() };
-            let error = Plan::choose(&request, &CallOptions::default(), &one_shot, &limits(world), ROWS).unwrap_err();
-            assert!(matches!(error, Error::InPlace { algorithm: Algorithm::OneShot }), "{error:?}");
+            for reads in [Algorithm::OneShot, Algorithm::Exchange] {
+                assert_ne!(plan.algorithm, reads, "{bytes} bytes");
+                let error =
+                    Plan::choose(&request, &CallOptions::default(), &only(&[reads]), &limits(world), ROWS).unwrap_err();
+                assert!(matches!(error, Error::InPlace { algorithm } if algorithm == reads), "{error:?}");
+            }
         }
     }
 }
@@ -179,59 +202,23 @@ fn what_is_known_of_each_form_is_what_the_table_says() {
             Soundness::NotKnown(_) => "not known",
         },
     };
-    let row = |preset| Algorithm::ALL.map(|algorithm| InputMode::ALL.map(|input| known(preset, algorithm, input)));
+    let row = |preset| {
+        Algorithm::OF_ANY_PROTOCOL.map(|algorithm| InputMode::ALL.map(|input| known(preset, algorithm, input)))
+    };
     // One-shot and two-shot: registered, copied before the kernel, copied by it.
     assert_eq!(row(Preset::Allfold), [["sound", "sound", "sound"], ["sound", "sound", "sound"]]);
     assert_eq!(row(Preset::Vllm), [["rests", "rests", "none"], ["rests", "rests", "none"]]);
     assert_eq!(row(Preset::Sglang), [["not known", "none", "not known"], ["rests", "none", "not known"]]);
     assert_eq!(row(Preset::Trtllm), [["none", "sound", "sound"], ["none", "sound", "sound"]]);
     assert_eq!(row(Preset::Minimal), [["not known", "not known", "not known"], ["rests", "rests", "not known"]]);
-}
-
-#[test]
-fn room_is_counted_in_whole_packs_and_64_bits() {
-    let call = |algorithm, input| CallOptions { algorithm: Some(algorithm), input: Some(input), ..Default::default() };
-    for staging_bytes in [1u64 << 31, (1 << 32) + 16, 1 << 40] {
-        let limits = Limits { staging_bytes, ..LIMITS };
-        let plan = |bytes: u64| {
-            let request = request(Dtype::F16, bytes, false);
-            Plan::choose(&request, &call(Algorithm::OneShot, InputMode::Memcpy), &all_inputs(), &limits, ROWS)
+    // Two pushes, one-pass, exchange: ours alone.
+    let others = Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.has_any_protocol());
+    for (preset, algorithm) in Preset::ALL.into_iter().flat_map(|preset| others.clone().map(move |a| (preset, a))) {
+        let wanted = match (preset, algorithm) {
+            (Preset::Allfold, Algorithm::OnePass) => ["sound", "none", "none"],
+            (Preset::Allfold, _) => ["sound"; 3],
+            _ => ["none"; 3],
         };
-        for bytes in [staging_bytes - 16, staging_bytes - 2, staging_bytes] {
-            plan(bytes).unwrap();
-        }
-        for bytes in [staging_bytes + 2, staging_bytes + 16] {
-            let error = plan(bytes).unwrap_err();
-            let needed = staging_bytes + 16;
-            assert!(
-                matches!(error, Error::Capacity { what: "staging", needed_bytes, capacity_bytes }
-                    if (needed_bytes, capacity_bytes) == (needed, staging_bytes)),
-                "{error:?}"
-            );
-        }
+        assert_eq!(InputMode::ALL.map(|input| known(preset, algorithm, input)), wanted, "{preset:?} {algorithm:?}");
     }
-    // A two-shot needs the largest part: of 4 ranks a quarter, rounded up to a pack.
-    let limits = Limits { scratch_bytes: 1 << 30, ..LIMITS };
-    let two_shot = call(Algorithm::TwoShot, InputMode::Registered);
-    Plan::choose(&request(Dtype::F32, 1 << 32, false), &two_shot, &all_inputs(), &limits, ROWS).unwrap();
-    let error = Plan::choose(&request(Dtype::F32, (1 << 32) + 4, false), &two_shot, &all_inputs(), &limits, ROWS);
-    assert!(
-        matches!(error, Err(Error::Capacity { what: "scratch", needed_bytes, capacity_bytes: 0x4000_0000 })
-            if needed_bytes == (1 << 30) + 16),
-        "{error:?}"
-    );
-}
-
-#[test]
-fn what_does_not_fit_one_algorithm_is_done_by_the_other() {
-    let large = request(Dtype::F32, LIMITS.scratch_bytes * 9, false);
-    let plan = choose(4, &large, &CallOptions::default());
-    assert_eq!(plan.algorithm, Algorithm::OneShot, "a one-shot needs no scratch");
-    // In place nothing else will do.
-    let in_place = Request { in_place: true, ..large };
-    let refused = Plan::choose(&in_place, &CallOptions::default(), &all_inputs(), &limits(4), ROWS);
-    assert!(matches!(refused, Err(Error::Capacity { what: "scratch", .. })), "{refused:?}");
-    // Sizes at the end of the number range are refused or planned, and never a panic.
-    let huge = Request { elems: u64::MAX / 2, bytes: u64::MAX - 1, dtype: Dtype::F16, ..large };
-    assert!(Plan::choose(&huge, &CallOptions::default(), &all_inputs(), &limits(4), ROWS).is_ok());
 }

@@ -46,6 +46,9 @@ impl Machine for Liar {
     fn chain(&self, _rank: usize, _stream: &Stream) -> Result<()> {
         Ok(())
     }
+    fn make_current(&self, _rank: usize) -> Result<()> {
+        Ok(())
+    }
     fn memory(&self, rank: usize, bytes: usize) -> Result<Box<dyn Memory>> {
         let (of, byte, bits) = self.lie;
         let lie = (of == rank).then_some((byte, bits));

@@ -3,10 +3,14 @@
 use allfold_kernels::protocol::abi::{Algorithm, Dtype, KernelArgs};
 use allfold_kernels::protocol::delayed::Delayed;
 use allfold_kernels::protocol::element::{Bf16, Element, F16, F32};
+use allfold_kernels::protocol::exchange::exchange;
 use allfold_kernels::protocol::machine::Machine;
+use allfold_kernels::protocol::one_pass::one_pass;
 use allfold_kernels::protocol::one_shot::one_shot;
+use allfold_kernels::protocol::one_shot_push::one_shot_push;
 use allfold_kernels::protocol::spec::Protocol;
 use allfold_kernels::protocol::two_shot::two_shot;
+use allfold_kernels::protocol::two_shot_push::two_shot_push;
 use allfold_kernels::protocol::{stage, verify};
 
 use super::machine::Cpu;
@@ -53,9 +57,13 @@ fn of_world<M: Machine, T: Element>(algorithm: Algorithm, args: &KernelArgs, m: 
                 $(
                     (Algorithm::OneShot, $W) => one_shot::<_, T, $W>(m, protocol),
                     (Algorithm::TwoShot, $W) => two_shot::<_, T, $W>(m, protocol),
+                    (Algorithm::OneShotPush, $W) => one_shot_push::<_, T, $W>(m),
+                    (Algorithm::TwoShotPush, $W) => two_shot_push::<_, T, $W>(m),
+                    (Algorithm::OnePass, $W) => one_pass::<_, T, $W>(m, protocol),
                 )*
                 // Checked when the communicator was made.
-                (Algorithm::OneShot | Algorithm::TwoShot, _) => unreachable!("a communicator has 1 to 8 ranks"),
+                (Algorithm::Exchange, 2) => exchange::<_, T>(m, protocol),
+                (_, world) => unreachable!("{world} ranks: a communicator has 1 to 8"),
             }
         };
     }

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use allfold_kernels::protocol::abi::{
-    Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, KernelArgs, PACK_BYTES, Rank,
-    WRONG_OFFSET_BYTES, epoch_offset_bytes, flag_offset_bytes,
+    Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, KernelArgs, MARKER, PACK_BYTES, PACK_WORDS,
+    Rank, WRONG_OFFSET_BYTES, epoch_offset_bytes, flag_offset_bytes, landing_slot, step_to,
 };
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
-use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::status::GaveUp;
 
 use super::block::Block;
@@ -76,11 +76,42 @@ impl<'a> Cpu<'a> {
 
     #[inline]
     fn halves(&self, region: Region, owner: Rank, pack: u64) -> [&AtomicU64; 2] {
-        let address = self.base(region, owner) + pack * PACK_BYTES as u64;
+        self.halves_at(self.base(region, owner) + pack * PACK_BYTES as u64)
+    }
+
+    #[inline]
+    fn halves_at(&self, address: u64) -> [&AtomicU64; 2] {
         debug_assert!(address.is_multiple_of(PACK_BYTES as u64), "a pack's address is aligned");
-        // SAFETY: 16 aligned bytes inside `owner`'s region. In a call they are accessed only atomically.
+        // SAFETY: 16 aligned bytes inside a region of `args`. In a call they are accessed only atomically.
         [0, 8].map(|offset| unsafe { AtomicU64::from_ptr((address + offset) as *mut u64) })
     }
+
+    /// The halves of the pack `at` in the slot that starts at `slot` in generation 0.
+    fn landing(&self, slot: u64, at: Landing) -> [&AtomicU64; 2] {
+        let generation = slot + u64::from(at.generation.0) * self.args.generation_bytes;
+        self.halves_at(generation + at.pack * PACK_BYTES as u64)
+    }
+
+    /// Start of this rank's slot for `emitter`, in generation 0.
+    fn own_slot(&self, emitter: Rank) -> u64 {
+        self.args.landing + u64::from(landing_slot(self.rank(), emitter)) * self.args.landing_slot_bytes
+    }
+
+    fn st_elem_at<T: Element>(&self, address: u64, word: u32) {
+        match T::DTYPE {
+            // SAFETY: an element of a region of `args`, aligned to itself. In a call it is accessed only atomically.
+            Dtype::F32 => unsafe { AtomicU32::from_ptr(address as *mut u32) }.store(word, Ordering::Relaxed),
+            Dtype::F16 | Dtype::Bf16 => {
+                // SAFETY: as above.
+                unsafe { AtomicU16::from_ptr(address as *mut u16) }.store(word as u16, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn store(halves: [&AtomicU64; 2], value: Pack) {
+    let values: [u64; 2] = bytemuck::cast(value.0);
+    halves.into_iter().zip(values).for_each(|(half, value)| half.store(value, Ordering::Relaxed));
 }
 
 /// Gives the processor away, the more the longer the wait: peers may share this core.
@@ -164,6 +195,11 @@ impl Machine for Cpu<'_> {
     }
 
     #[inline]
+    fn fence(&self) {
+        std::sync::atomic::fence(Ordering::Release);
+    }
+
+    #[inline]
     fn ld_epoch(&self, block: u32) -> Epoch {
         Epoch(self.word(self.args.workspace, epoch_offset_bytes(block)).load(Ordering::Relaxed))
     }
@@ -179,10 +215,7 @@ impl Machine for Cpu<'_> {
     }
     #[inline]
     fn st_pack(&self, region: Region, pack: u64, value: Pack) {
-        let values: [u64; 2] = bytemuck::cast(value.0);
-        for (half, value) in self.halves(region, self.rank(), pack).into_iter().zip(values) {
-            half.store(value, Ordering::Relaxed);
-        }
+        store(self.halves(region, self.rank(), pack), value);
     }
     #[inline]
     fn ld_elem<T: Element>(&self, region: Region, owner: Rank, elem: u64) -> Pack {
@@ -200,15 +233,30 @@ impl Machine for Cpu<'_> {
     #[inline]
     fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack) {
         let address = self.base(region, self.rank()) + elem * T::DTYPE.bytes() as u64;
-        let word = value.0[0];
-        match T::DTYPE {
-            // SAFETY: an element of this rank's region, aligned to itself. In a call it is accessed only atomically.
-            Dtype::F32 => unsafe { AtomicU32::from_ptr(address as *mut u32) }.store(word, Ordering::Relaxed),
-            Dtype::F16 | Dtype::Bf16 => {
-                // SAFETY: as above.
-                unsafe { AtomicU16::from_ptr(address as *mut u16) }.store(word as u16, Ordering::Relaxed);
-            }
-        }
+        self.st_elem_at::<T>(address, value.0[0]);
+    }
+
+    #[inline]
+    fn push_pack(&self, listener: Rank, at: Landing, value: Pack) {
+        let slot = self.args.landings[step_to(self.rank(), listener, self.args.world) as usize];
+        store(self.landing(slot, at), value);
+    }
+    #[inline]
+    fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack {
+        Pack(bytemuck::cast(self.landing(self.own_slot(emitter), at).map(|half| half.load(Ordering::Relaxed))))
+    }
+    #[inline]
+    fn clear_pack(&self, emitter: Rank, at: Landing) {
+        store(self.landing(self.own_slot(emitter), at), Pack([MARKER; PACK_WORDS]));
+    }
+    #[inline]
+    fn give_pack(&self, owner: Rank, pack: u64, value: Pack) {
+        store(self.halves_at(self.args.outputs[owner.0 as usize] + pack * PACK_BYTES as u64), value);
+    }
+    #[inline]
+    fn give_elem<T: Element>(&self, owner: Rank, elem: u64, value: Pack) {
+        let address = self.args.outputs[owner.0 as usize] + elem * T::DTYPE.bytes() as u64;
+        self.st_elem_at::<T>(address, value.0[0]);
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use allfold_kernels::protocol::abi::{
-    AREA_ALIGN_BYTES, Dtype, EPOCH_WORDS, FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, InputMode, KernelArgs,
+    AREA_ALIGN_BYTES, Dtype, EPOCH_WORDS, FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, KernelArgs, MARKER,
     MAX_BLOCKS, MAX_RANKS, WRONG_OFFSET_BYTES, WorkspaceLayout,
 };
 
@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::plan::{Limits, Plan};
 use crate::request::Request;
+use crate::tuning::Origin;
 
 /// Zeroed memory that lives as long as this.
 struct Area {
@@ -69,10 +70,16 @@ impl CpuRanks {
         if !(1..=max_blocks).contains(&blocks) || !(1..=max_threads).contains(&threads) {
             return Err(Error::Grid { blocks, threads, max_blocks, max_threads });
         }
+        if let Some(table) = &options.tuning {
+            table.check_device(Origin::CPU)?;
+        }
         let areas = (0..world).map(|_| Area::new(layout.total_bytes)).collect::<Result<Vec<_>>>()?;
         let mut addresses = [0; MAX_RANKS];
         for (address, area) in addresses.iter_mut().zip(&areas) {
             *address = area.start.as_ptr() as u64;
+            for offset in (layout.landing_offset_bytes..layout.total_bytes).step_by(size_of::<u64>()) {
+                area.word(offset).store(u64::from(MARKER) << 32 | u64::from(MARKER), Ordering::Relaxed);
+            }
             for word in 0..EPOCH_WORDS {
                 area.word(word * size_of::<u64>()).store(options.last_epoch, Ordering::Relaxed);
             }
@@ -106,10 +113,9 @@ impl CpuRanks {
     /// The buffers are live host memory of the request's length, not accessed by anyone else until this returns.
     pub(crate) unsafe fn all_reduce(&self, request: &Request, plan: &Plan, buffers: &[RawBuffers<'_>]) -> Result<()> {
         let args = self.workspaces.all_reduce(request, plan, buffers);
-        match plan.input {
-            InputMode::Registered | InputMode::Copied => {}
+        if plan.stages() {
             // SAFETY: the caller's promise.
-            InputMode::Memcpy => unsafe { self.run(Kernel::Stage, request.dtype, args, plan.blocks, plan.threads) }?,
+            unsafe { self.run(Kernel::Stage, request.dtype, args, plan.blocks, plan.threads) }?;
         }
         // SAFETY: the caller's promise.
         unsafe { self.run(Kernel::AllReduce(plan.algorithm), request.dtype, args, plan.blocks, plan.threads) }

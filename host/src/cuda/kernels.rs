@@ -1,7 +1,5 @@
 //! The kernels of a communicator, loaded on one GPU before its first call.
 
-use std::collections::HashMap;
-
 use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
 use allfold_kernels::protocol::entry_point::{EntryPoint, Form};
 use allfold_kernels::protocol::preset::Preset;
@@ -19,7 +17,8 @@ const MAX_THREADS: u32 = 1024;
 
 /// Loaded kernels by entry point.
 pub(super) struct Kernels {
-    functions: HashMap<EntryPoint, Function>,
+    /// Few: a search through them costs less than a hash.
+    functions: Vec<(EntryPoint, Function)>,
 }
 
 impl Kernels {
@@ -28,7 +27,7 @@ impl Kernels {
         let entry_points = declared(options, world);
         if entry_points.is_empty() {
             // A communicator for nothing: the driver would refuse a module without kernels.
-            return Ok(Kernels { functions: HashMap::new() });
+            return Ok(Kernels { functions: Vec::new() });
         }
         let (major, minor) = device.compute_capability;
         let target = ptx::target((major, minor)).ok_or(Error::TooOld { ordinal: device.ordinal, major, minor })?;
@@ -41,21 +40,21 @@ impl Kernels {
                 source: error.source,
             }))
         })?;
-        let mut functions = HashMap::new();
+        let mut functions = Vec::new();
         for entry_point in entry_points {
-            functions.insert(entry_point, module.function(&entry_point.to_string())?);
+            functions.push((entry_point, module.function(&entry_point.to_string())?));
         }
         Ok(Kernels { functions })
     }
 
     pub(super) fn get(&self, entry_point: EntryPoint) -> Result<&Function> {
         let missing = || Error::NoKernel { name: entry_point.to_string(), dtype: entry_point.dtype() };
-        self.functions.get(&entry_point).ok_or_else(missing)
+        self.functions.iter().find(|(name, _)| *name == entry_point).map(|(_, function)| function).ok_or_else(missing)
     }
 
     /// The largest block that every kernel can be launched with.
     pub(super) fn max_threads(&self) -> u32 {
-        self.functions.values().map(|f| f.attributes().max_threads).min().unwrap_or(MAX_THREADS).min(MAX_THREADS)
+        self.functions.iter().map(|(_, f)| f.attributes().max_threads).min().unwrap_or(MAX_THREADS).min(MAX_THREADS)
     }
 
     /// Blocks of `threads` that one multiprocessor can hold of every all-reduce kernel.
@@ -79,9 +78,9 @@ fn declared(options: &Options, world: u32) -> Vec<EntryPoint> {
         if world == 1 {
             all.push(all_reduce(dtype, Algorithm::OneShot, InputMode::Registered, options, world));
         } else {
-            for (algorithm, input, protocol) in plan::forms(options) {
+            for (algorithm, input, protocol) in plan::forms(options, world) {
                 all.push(all_reduce(dtype, algorithm, input, options, world));
-                if input == InputMode::Memcpy && protocol.alternates() {
+                if input == InputMode::Memcpy && algorithm.has_any_protocol() && protocol.alternates() {
                     all.push(EntryPoint::Stage(dtype));
                 }
             }
@@ -91,6 +90,22 @@ fn declared(options: &Options, world: u32) -> Vec<EntryPoint> {
         }
     }
     all
+}
+
+/// Whether a kernel that decodes nothing does what `options` say: a two-shot's with one staging bank as with two.
+fn is_compiled(options: &Options, algorithm: Algorithm, input: InputMode) -> bool {
+    algorithm == Algorithm::TwoShot || options.form(algorithm, input) == Preset::Allfold.protocol(algorithm, input)
+}
+
+/// The input mode whose kernel does what `options` say, with nothing to decode. A one-shot after a memcpy, with one staging
+/// bank and an end barrier, is a registered one.
+fn same_as(options: &Options, algorithm: Algorithm, input: InputMode) -> InputMode {
+    let registered = Preset::Allfold.protocol(algorithm, InputMode::Registered);
+    if input == InputMode::Memcpy && options.form(algorithm, input) == registered {
+        InputMode::Registered
+    } else {
+        input
+    }
 }
 
 /// The kernel of an all-reduce. One rank alone meets no protocol: it has the same kernel in all of them.
@@ -104,7 +119,10 @@ pub(super) fn all_reduce(
     let form = match (options.delays, options.protocol, options.custom) {
         _ if world == 1 => Form::Own(input),
         (Some(_), ..) => Form::Delayed,
-        (None, Preset::Allfold, None) => Form::Own(input),
+        (None, Preset::Allfold, None) if is_compiled(options, algorithm, same_as(options, algorithm, input)) => {
+            Form::Own(same_as(options, algorithm, input))
+        }
+        _ if !algorithm.has_any_protocol() => Form::Own(input),
         (None, ..) => Form::Any,
     };
     EntryPoint::AllReduce { dtype, algorithm, form, world }

@@ -9,6 +9,7 @@
 //! | `ptx.rs` | the embedded PTX: which file for which GPU, and the entry points that are wanted of it |
 //! | `kernels.rs` | the kernels of a communicator, loaded on one GPU |
 //! | `residency.rs` | how many blocks each communicator may hold of a GPU |
+//! | `prepare.rs` | what has to be there before ranks can run |
 //! | `ranks.rs` | workspaces and streams of all ranks; a plan made into launches |
 
 pub mod device;
@@ -16,6 +17,7 @@ pub(crate) mod driver;
 pub mod graph;
 mod kernels;
 pub mod peer;
+mod prepare;
 pub mod ptx;
 mod ranks;
 pub(crate) mod raw;

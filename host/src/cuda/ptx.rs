@@ -65,6 +65,12 @@ pub fn target(compute_capability: (u32, u32)) -> Option<&'static Target> {
 }
 
 impl Target {
+    /// Whether its kernels wait by themselves for what is before them in their stream: the machine of `kernels-gpu` has the
+    /// instruction from sm_90 on.
+    pub fn waits(&self) -> bool {
+        self.compute_capability >= (9, 0)
+    }
+
     /// The PTX version that the files are written in, as `7.8`.
     pub fn ptx_version(&self) -> &'static str {
         let text = self.modules.first().map_or("", |&(_, text)| text);
@@ -110,6 +116,7 @@ fn entry<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 mod tests {
     use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
     use allfold_kernels::protocol::entry_point::Form;
+    use allfold_kernels::protocol::preset::Preset;
 
     use super::*;
 
@@ -118,11 +125,14 @@ mod tests {
         for dtype in Dtype::ALL {
             all.extend([EntryPoint::Stage(dtype), EntryPoint::FillStamps(dtype), EntryPoint::CheckStamps(dtype)]);
             for algorithm in Algorithm::ALL {
-                let own = InputMode::ALL.map(Form::Own);
+                let has = |input: &InputMode| Preset::Allfold.protocol(algorithm, *input).is_some();
+                let own = InputMode::ALL.into_iter().filter(has).map(Form::Own);
+                let any = algorithm.has_any_protocol().then_some(Form::Any);
                 let delayed = (dtype == Dtype::Bf16).then_some(Form::Delayed);
-                for form in own.into_iter().chain([Form::Any]).chain(delayed) {
+                for form in own.chain(any).chain(delayed) {
                     let alone = (form, algorithm) == (Form::Own(InputMode::Registered), Algorithm::OneShot);
-                    for world in if alone { 1..=8 } else { 2..=8 } {
+                    let worlds = if alone { 1..=8 } else { 2..=8 };
+                    for world in worlds.filter(|&world| algorithm.takes(world)) {
                         all.push(EntryPoint::AllReduce { dtype, algorithm, form, world });
                     }
                 }

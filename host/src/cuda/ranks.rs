@@ -5,16 +5,15 @@ use std::ptr::from_mut;
 use std::sync::Arc;
 
 use allfold_kernels::protocol::abi::{
-    EPOCH_WORDS, FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, InputMode, KernelArgs, MAX_BLOCKS, MAX_RANKS,
-    WRONG_OFFSET_BYTES, WorkspaceLayout,
+    FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, KernelArgs, MAX_RANKS, WRONG_OFFSET_BYTES, WorkspaceLayout,
 };
 use allfold_kernels::protocol::entry_point::EntryPoint;
 use allfold_kernels::protocol::status::ABANDONED;
 
 use super::device::Device;
 use super::kernels::{self, Kernels};
-use super::peer::{self, PeerError};
-use super::raw::{Context, DeviceMemory, Function};
+use super::prepare::{clear, hold_blocks, reach_peers, waits};
+use super::raw::{Context, DeviceMemory, Function, Start};
 use super::residency::Hold;
 use super::stream::RawStream;
 use crate::arguments::Workspaces;
@@ -23,6 +22,10 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::plan::{Limits, Plan};
 use crate::request::Request;
+use crate::tuning::Origin;
+
+/// Threads that a GPU runs together.
+const WARP_THREADS: u32 = 32;
 
 /// Blocks and threads of the stamp kernels, which wait for nobody.
 const STAMP_GRID: (u32, u32) = (256, 256);
@@ -32,6 +35,9 @@ pub(crate) struct CudaRanks {
     ranks: Vec<Rank>,
     workspaces: Workspaces,
     limits: Limits,
+    /// Threads of the largest block of which a multiprocessor holds two. A kernel of no larger ones is launched early, and lets
+    /// the next one be; larger ones could keep blocks that others wait for from becoming resident. 0 where ranks share a GPU.
+    early_threads: u32,
     options: Options,
     _holds: Vec<Hold>,
 }
@@ -68,11 +74,16 @@ impl CudaRanks {
             return Err(Error::LaunchBlocking);
         }
         let devices = ordinals.iter().map(|&ordinal| Ok(Device::get(ordinal)?)).collect::<Result<Vec<_>>>()?;
+        if let Some(table) = &options.tuning {
+            table.check_device(&Origin::gpus(devices.iter().map(|device| (device.ordinal, &*device.name))))?;
+        }
         let contexts = devices.iter().map(|device| Ok(device.context()?)).collect::<Result<Vec<_>>>()?;
         reach_peers(ordinals, &contexts)?;
 
         let (holds, max_blocks) = hold_blocks(&devices, options)?;
         let (mut ranks, mut addresses, mut max_threads) = (Vec::<Rank>::new(), [0; MAX_RANKS], u32::MAX);
+        let early = options.early_launch && holds.len() == devices.len() && devices.iter().all(waits);
+        let mut early_threads = if early { u32::MAX } else { 0 };
         for ((device, context), address) in devices.iter().zip(contexts).zip(&mut addresses) {
             let kernels = match ranks.iter().find(|rank| rank.device == device.ordinal) {
                 Some(rank) => Arc::clone(&rank.kernels),
@@ -83,15 +94,19 @@ impl CudaRanks {
                 return Err(Error::KernelTooLarge { ordinal: device.ordinal, threads });
             }
             max_threads = max_threads.min(threads);
+            while early_threads > 0 && kernels.blocks_per_multiprocessor(early_threads.min(threads))? < 2 {
+                early_threads = (early_threads.min(threads) - 1) / WARP_THREADS * WARP_THREADS;
+            }
 
             let workspace = DeviceMemory::alloc(&context, layout.total_bytes)?;
-            clear(&workspace, options.last_epoch)?;
+            clear(&workspace, &layout, options.last_epoch)?;
             *address = workspace.address();
             ranks.push(Rank { device: device.ordinal, context, kernels, workspace });
         }
         Ok(CudaRanks {
             workspaces: Workspaces::new(addresses, layout, limits.world, options),
             limits: Limits { max_blocks, max_threads, ..limits },
+            early_threads,
             ranks,
             options: options.clone(),
             _holds: holds,
@@ -125,13 +140,14 @@ impl CudaRanks {
     /// As for [`crate::RankBuffers::device_raw`], for every rank.
     pub(crate) unsafe fn all_reduce(&self, request: &Request, plan: &Plan, buffers: &[RawBuffers<'_>]) -> Result<()> {
         let args = self.workspaces.all_reduce(request, plan, buffers);
+        let (grid, start) = ((plan.blocks, plan.threads), self.start(plan.threads));
         let name = kernels::all_reduce(request.dtype, plan.algorithm, plan.input, &self.options, self.limits.world);
-        if plan.input == InputMode::Memcpy {
+        if plan.stages() {
             for ((rank, b), args) in self.ranks.iter().zip(buffers).zip(args) {
                 if plan.protocol.alternates() {
                     let stage = rank.kernels.get(EntryPoint::Stage(request.dtype))?;
                     // SAFETY: the caller's promise; the kernel writes this rank's staging only.
-                    unsafe { launch(stage, plan.blocks, plan.threads, stream(b)?, args) }?;
+                    unsafe { launch(stage, grid, start, stream(b)?, args) }?;
                 } else {
                     let to = args.inputs[args.rank as usize];
                     // SAFETY: the staging area has room for the request; the input lives by the caller's promise.
@@ -143,9 +159,14 @@ impl CudaRanks {
             let kernel = rank.kernels.get(name)?;
             // SAFETY: buffers and streams by the caller's promise; workspaces are this communicator's; the grid is
             // within what can be resident with every rank of the device.
-            unsafe { launch(kernel, plan.blocks, plan.threads, stream(b)?, args) }?;
+            unsafe { launch(kernel, grid, start, stream(b)?, args) }?;
         }
         Ok(())
+    }
+
+    /// Whether a kernel of blocks of `threads` may become resident while the one before it still runs.
+    fn start(&self, threads: u32) -> Start {
+        if threads <= self.early_threads { Start::Early } else { Start::InOrder }
     }
 
     /// Ends every wait of calls that were launched on some ranks only.
@@ -164,11 +185,10 @@ impl CudaRanks {
     /// # Safety
     /// As for [`CudaRanks::all_reduce`].
     pub(crate) unsafe fn stamps(&self, check: bool, request: &Request, buffers: &[RawBuffers<'_>]) -> Result<()> {
-        let (blocks, threads) = STAMP_GRID;
         let name = if check { EntryPoint::CheckStamps(request.dtype) } else { EntryPoint::FillStamps(request.dtype) };
         for ((rank, b), args) in self.ranks.iter().zip(buffers).zip(self.workspaces.local(request, buffers)) {
             // SAFETY: the kernel touches this rank's buffers, which live by the caller's promise, and its workspace.
-            unsafe { launch(rank.kernels.get(name)?, blocks, threads, stream(b)?, args) }?;
+            unsafe { launch(rank.kernels.get(name)?, STAMP_GRID, Start::InOrder, stream(b)?, args) }?;
         }
         Ok(())
     }
@@ -200,64 +220,6 @@ impl CudaRanks {
     }
 }
 
-/// Blocks of each GPU, and how many of them each rank may use: the same on all.
-fn hold_blocks(devices: &[Device], options: &Options) -> Result<(Vec<Hold>, u32)> {
-    let (mut holds, mut max_blocks) = (Vec::new(), MAX_BLOCKS as u32);
-    for (index, device) in devices.iter().enumerate() {
-        let same = |other: &&Device| other.ordinal == device.ordinal;
-        if devices[..index].iter().any(|other| same(&other)) {
-            continue;
-        }
-        let sharing = devices.iter().filter(same).count() as u32;
-        check_queues(device.ordinal, sharing)?;
-        let hold = Hold::take(device.ordinal, device.multiprocessors, sharing, options.max_blocks)?;
-        max_blocks = max_blocks.min(hold.blocks() / sharing);
-        holds.push(hold);
-    }
-    Ok((holds, max_blocks))
-}
-
-/// Hardware queues of a GPU where the environment does not set their number.
-const CONNECTIONS: u32 = 8;
-
-/// Ranks that share a GPU need a queue each, and one for copies of the host.
-fn check_queues(ordinal: u32, ranks: u32) -> Result<()> {
-    let set = std::env::var("CUDA_DEVICE_MAX_CONNECTIONS").ok().and_then(|number| number.trim().parse().ok());
-    let connections = set.unwrap_or(CONNECTIONS);
-    if ranks > 1 && ranks >= connections {
-        return Err(Error::TooFewQueues { ordinal, ranks, connections });
-    }
-    Ok(())
-}
-
-/// Peer access between all GPUs of the communicator, for allocations of every kind.
-fn reach_peers(ordinals: &[u32], contexts: &[Context]) -> Result<()> {
-    peer::enable_all(contexts).map_err(|error| match error {
-        PeerError::NoAccess { rank, peer } => Error::NoPeerAccess { from: ordinals[rank], to: ordinals[peer] },
-        PeerError::Driver(error) => Error::Driver(error),
-    })?;
-    for from in contexts {
-        for to in contexts {
-            // Only buffers of stream-ordered pools need it, and not every device has pools.
-            if let Err(error) = from.enable_pool_access(to) {
-                tracing::debug!(%error, "registered input from a memory pool will not work");
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Makes a new workspace what kernels expect: flags and epoch words that of the last call, the rest zero.
-fn clear(workspace: &DeviceMemory, last_epoch: u64) -> Result<()> {
-    let context = workspace.context();
-    // SAFETY: the allocation is this function's alone so far. Both calls wait until the work is done.
-    unsafe {
-        context.memset(workspace.address(), 0, workspace.bytes())?;
-        context.copy_to_device(workspace.address(), [last_epoch.to_ne_bytes(); EPOCH_WORDS].as_flattened())?;
-    }
-    Ok(())
-}
-
 /// Whether `stream` is a default stream, which waits for other streams of its GPU or is the same for all threads.
 fn waits_for_all(stream: RawStream<'_>) -> bool {
     // Null is the legacy default stream, 1 its name for whoever compiles with per-thread ones.
@@ -276,12 +238,14 @@ fn stream<'s>(buffers: &RawBuffers<'s>) -> Result<RawStream<'s>> {
 /// `args` are what `kernel` needs until `stream` has done it, and all blocks that wait for each other fit the GPUs.
 unsafe fn launch(
     kernel: &Function,
-    blocks: u32,
-    threads: u32,
+    grid: (u32, u32),
+    start: Start,
     stream: RawStream<'_>,
     mut args: KernelArgs,
 ) -> Result<()> {
+    args.early = (start == Start::Early).into();
     let mut parameters = [from_mut(&mut args).cast::<c_void>()];
-    // SAFETY: every entry point has one parameter, `KernelArgs` by value; the rest by the caller's promise.
-    Ok(unsafe { kernel.launch(blocks, threads, 0, stream, &mut parameters) }?)
+    // SAFETY: every entry point has one parameter, `KernelArgs` by value, and waits first of all for what is before it;
+    // the rest by the caller's promise.
+    Ok(unsafe { kernel.launch(grid, start, stream, &mut parameters) }?)
 }

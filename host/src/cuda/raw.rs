@@ -12,6 +12,7 @@ mod capture;
 mod context;
 mod copy;
 mod device;
+mod launch_ex;
 mod memory;
 mod module;
 mod stream;
@@ -20,7 +21,7 @@ pub use capture::{Capture, CapturedGraph, ExecutableGraph};
 pub use context::{Context, Current};
 pub use device::DeviceHandle;
 pub use memory::DeviceMemory;
-pub use module::{Function, Module};
+pub use module::{Function, Module, Start};
 pub use stream::{Event, Stream};
 
 /// A driver call that failed.

@@ -2,7 +2,9 @@
 //!
 //! Blocks of a barrier must all be resident together, and CUDA promises no order in which blocks start. So the blocks of
 //! all communicators of a GPU, over all ranks on it, never exceed its multiprocessors: then, wherever the hardware puts
-//! them, each finds a multiprocessor that no other block of ours is on. Other processes are not known here.
+//! them, each finds a multiprocessor that no other block of ours is on but early ones. A kernel that is launched early, and one
+//! that lets it be, has blocks of which a multiprocessor holds two; the others find none that is full of early ones. Other
+//! processes are not known here.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

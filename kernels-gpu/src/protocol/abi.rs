@@ -3,6 +3,11 @@
 
 use core::mem::size_of;
 
+pub use super::workspace::{
+    EPOCH_WORDS, FIRST_WRONG_OFFSET_BYTES, FLAGS_BYTES, GAVE_UP_OFFSET_BYTES, SIGNAL_BYTES, WRONG_OFFSET_BYTES,
+    WorkspaceLayout, epoch_offset_bytes, flag_offset_bytes, landing_slot, step_to,
+};
+
 /// Most ranks that one communicator can have.
 pub const MAX_RANKS: usize = 8;
 /// Most blocks that one launch can have: rows of flags and epoch words exist for this many.
@@ -64,17 +69,68 @@ pub enum Algorithm {
     OneShot,
     /// Each rank reduces its own part; then every rank gathers the parts.
     TwoShot,
+    /// Each rank stores its input into the landing areas of all; the data are their own flags.
+    OneShotPush,
+    /// Each rank stores each part into its owner's landing area, and the owner stores the sum into those of all.
+    TwoShotPush,
+    /// Each rank reduces its own part and stores the sum into every rank's output.
+    OnePass,
+    /// Two ranks store their terms, and then their sums, into each other's output.
+    Exchange,
 }
 
 impl Algorithm {
     /// Every algorithm there is.
-    pub const ALL: [Algorithm; 2] = [Algorithm::OneShot, Algorithm::TwoShot];
+    pub const ALL: [Algorithm; 6] = [
+        Algorithm::OneShot,
+        Algorithm::TwoShot,
+        Algorithm::OneShotPush,
+        Algorithm::TwoShotPush,
+        Algorithm::OnePass,
+        Algorithm::Exchange,
+    ];
 
     /// The name that users and entry points have for it.
     pub const fn name(self) -> &'static str {
         match self {
             Algorithm::OneShot => "one_shot",
             Algorithm::TwoShot => "two_shot",
+            Algorithm::OneShotPush => "one_shot_push",
+            Algorithm::TwoShotPush => "two_shot_push",
+            Algorithm::OnePass => "one_pass",
+            Algorithm::Exchange => "exchange",
+        }
+    }
+
+    /// Those that follow whatever protocol is asked for: any input mode, barriers of any scope and order.
+    pub const OF_ANY_PROTOCOL: [Algorithm; 2] = [Algorithm::OneShot, Algorithm::TwoShot];
+
+    /// Whether it is one of [`Algorithm::OF_ANY_PROTOCOL`].
+    pub const fn has_any_protocol(self) -> bool {
+        match self {
+            Algorithm::OneShot | Algorithm::TwoShot => true,
+            Algorithm::OneShotPush | Algorithm::TwoShotPush | Algorithm::OnePass | Algorithm::Exchange => false,
+        }
+    }
+
+    /// Whether it is for communicators of `world` ranks.
+    pub const fn takes(self, world: u32) -> bool {
+        match self {
+            Algorithm::OneShot
+            | Algorithm::TwoShot
+            | Algorithm::OneShotPush
+            | Algorithm::TwoShotPush
+            | Algorithm::OnePass => true,
+            Algorithm::Exchange => world == 2,
+        }
+    }
+
+    /// Whether data go to peers' landing areas: then nobody but its own rank touches a buffer of the caller, and whether
+    /// an input is registered makes no difference.
+    pub const fn pushes(self) -> bool {
+        match self {
+            Algorithm::OneShot | Algorithm::TwoShot | Algorithm::OnePass | Algorithm::Exchange => false,
+            Algorithm::OneShotPush | Algorithm::TwoShotPush => true,
         }
     }
 }
@@ -113,7 +169,7 @@ impl InputMode {
     }
 }
 
-/// Which barrier of a call a flag belongs to. Each phase has flags of its own.
+/// Where in a call a rank waits. Each barrier has flags of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Phase {
@@ -123,11 +179,23 @@ pub enum Phase {
     Middle,
     /// After the last read of a peer's data.
     End,
+    /// For data that land in this rank's memory and are their own flags.
+    Landing,
 }
 
 impl Phase {
-    /// Every phase there is, in the order of a call.
-    pub const ALL: [Phase; 3] = [Phase::Start, Phase::Middle, Phase::End];
+    /// Those that are barriers, and have flags, in the order of a call.
+    pub const BARRIERS: [Phase; 3] = [Phase::Start, Phase::Middle, Phase::End];
+
+    /// What a rank waits for there.
+    pub const fn waits_for(self) -> &'static str {
+        match self {
+            Phase::Start => "the start barrier",
+            Phase::Middle => "the middle barrier",
+            Phase::End => "the end barrier",
+            Phase::Landing => "data that land",
+        }
+    }
 
     /// The name that users have for it.
     pub const fn name(self) -> &'static str {
@@ -135,6 +203,7 @@ impl Phase {
             Phase::Start => "start",
             Phase::Middle => "middle",
             Phase::End => "end",
+            Phase::Landing => "landing",
         }
     }
 }
@@ -145,6 +214,22 @@ pub struct Bank(pub u32);
 
 /// Banks there are.
 pub const BANKS: usize = 2;
+
+/// Which of the generations of a landing area a call uses: its epoch modulo [`GENERATIONS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Generation(pub u32);
+
+/// Generations of a landing area. A power of two, so that the epoch's wrap skips none.
+pub const GENERATIONS: usize = 8;
+/// In a push, one call in so many announces itself to peers: see `push`.
+pub const CALLS_PER_ANNOUNCEMENT: u64 = 4;
+// Of the calls between one that uses a generation and the next that does, two in a row must be one that announces itself and
+// the one that waits for it.
+const _: () = assert!(GENERATIONS.is_power_of_two() && GENERATIONS as u64 - 2 >= CALLS_PER_ANNOUNCEMENT);
+
+/// What every word of a landing area holds while nothing has landed there: a NaN of each floating-point type, or two of a
+/// 16-bit one.
+pub const MARKER: u32 = u32::MAX;
 
 /// A row of flags: one flag for each rank that may write into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -157,70 +242,6 @@ pub struct FlagRow {
     pub block: u32,
 }
 
-/// Bytes from the start of the listener's workspace to the flag of `row` that only `emitter` writes.
-pub const fn flag_offset_bytes(row: FlagRow, emitter: Rank) -> usize {
-    let row = (row.phase as usize * BANKS + row.bank.0 as usize) * MAX_BLOCKS + row.block as usize;
-    (row * MAX_RANKS + emitter.0 as usize) * size_of::<u64>()
-}
-
-/// Bytes of all flags of a rank.
-pub const FLAGS_BYTES: usize = Phase::ALL.len() * BANKS * MAX_BLOCKS * MAX_RANKS * size_of::<u64>();
-
-/// 64-bit words from the start of a workspace that hold epochs: all flags, then the blocks' own words. A new
-/// communicator sets each of them to the epoch of its last call, which is 0.
-pub const EPOCH_WORDS: usize = FLAGS_BYTES / size_of::<u64>() + MAX_BLOCKS;
-
-/// Bytes from the start of a workspace to the epoch word of `block`.
-pub const fn epoch_offset_bytes(block: u32) -> usize {
-    FLAGS_BYTES + block as usize * size_of::<u64>()
-}
-
-/// Bytes from the start of a workspace to the word that says which wait was given up: 0, or a
-/// [`GaveUp`](super::status::GaveUp).
-pub const GAVE_UP_OFFSET_BYTES: usize = EPOCH_WORDS * size_of::<u64>();
-/// Bytes from the start of a workspace to the count of wrong elements that `verify` kernels keep.
-pub const WRONG_OFFSET_BYTES: usize = GAVE_UP_OFFSET_BYTES + size_of::<u64>();
-/// Bytes from the start of a workspace to two words about the first wrong element: its index in the high half with its
-/// bits in the low half, then the call's epoch plus one, 0 while there is none.
-pub const FIRST_WRONG_OFFSET_BYTES: usize = WRONG_OFFSET_BYTES + size_of::<u64>();
-/// Bytes of the part of a workspace that must be set before any rank may start: epochs, then status words of zero.
-pub const SIGNAL_BYTES: usize = (FIRST_WRONG_OFFSET_BYTES + 2 * size_of::<u64>()).next_multiple_of(AREA_ALIGN_BYTES);
-
-/// Where the areas of a workspace lie, for a communicator that takes calls of up to `capacity_bytes`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkspaceLayout {
-    /// Start of the area that peers gather reduced parts from.
-    pub scratch_offset_bytes: usize,
-    /// Start of the first staging bank.
-    pub staging_offset_bytes: usize,
-    /// Bytes from one staging bank to the next.
-    pub staging_bank_bytes: usize,
-    /// Bytes of the whole workspace.
-    pub total_bytes: usize,
-}
-
-impl WorkspaceLayout {
-    /// The layout for a capacity of `scratch_bytes` and `staging_bytes` a call; a capacity of 0 takes no space.
-    ///
-    /// # Errors
-    /// `None` when the sizes do not fit the address space.
-    pub const fn new(scratch_bytes: usize, staging_bytes: usize) -> Option<WorkspaceLayout> {
-        const fn area(bytes: usize) -> Option<usize> {
-            bytes.checked_next_multiple_of(AREA_ALIGN_BYTES)
-        }
-        let (Some(scratch), Some(bank)) = (area(scratch_bytes), area(staging_bytes)) else { return None };
-        let Some(staging_offset_bytes) = SIGNAL_BYTES.checked_add(scratch) else { return None };
-        let Some(banks) = bank.checked_mul(BANKS) else { return None };
-        let Some(total_bytes) = staging_offset_bytes.checked_add(banks) else { return None };
-        Some(WorkspaceLayout {
-            scratch_offset_bytes: SIGNAL_BYTES,
-            staging_offset_bytes,
-            staging_bank_bytes: bank,
-            total_bytes,
-        })
-    }
-}
-
 /// The arguments of every kernel, passed by value. They do not change from replay to replay of a captured call.
 ///
 /// Addresses are unified virtual addresses: every rank of the process may use them.
@@ -231,6 +252,10 @@ pub struct KernelArgs {
     pub inputs: [u64; MAX_RANKS],
     /// Start of each rank's workspace.
     pub workspaces: [u64; MAX_RANKS],
+    /// Each rank's output, where all ranks may write it.
+    pub outputs: [u64; MAX_RANKS],
+    /// Start of this rank's slot, in generation 0, on each of the others, by [`step_to`].
+    pub landings: [u64; MAX_RANKS - 1],
     /// This rank's own workspace, `workspaces[rank]`: a kernel need not look it up.
     pub workspace: u64,
     /// This rank's own input, as the caller gave it.
@@ -243,6 +268,12 @@ pub struct KernelArgs {
     pub input_bank_bytes: u64,
     /// Bytes from the start of a workspace to its scratch area.
     pub scratch_offset_bytes: u64,
+    /// Start of this rank's own landing area: generation 0, slot 0.
+    pub landing: u64,
+    /// Bytes of a landing slot.
+    pub landing_slot_bytes: u64,
+    /// Bytes of a generation of slots.
+    pub generation_bytes: u64,
     /// Polls after which a wait is given up; 0: never.
     pub poll_limit: u64,
     /// This rank.
@@ -252,11 +283,14 @@ pub struct KernelArgs {
     /// The protocol, encoded by [`super::spec::Protocol::encode`]; read by the kernels of the presets only.
     pub protocol: u32,
     /// 1 when every buffer of the caller that this rank touches is aligned to [`PACK_BYTES`], else 0.
-    pub aligned: u32,
+    pub aligned: u16,
+    /// 1 when the next kernel of the stream may become resident while this one runs, else 0.
+    pub early: u16,
     /// Nanoseconds of a planted delay; read by the kernels of stress runs only.
     pub delay_ns: u32,
     /// One in so many places of a call is delayed.
     pub delay_one_in: u32,
 }
 
-const _: () = assert!(size_of::<KernelArgs>() == 2 * 8 * MAX_RANKS + 7 * 8 + 6 * 4 && size_of::<KernelArgs>() <= 4096);
+const _: () =
+    assert!(size_of::<KernelArgs>() == 8 * (4 * MAX_RANKS - 1) + 10 * 8 + 6 * 4 && size_of::<KernelArgs>() <= 4096);

@@ -53,8 +53,8 @@ impl Barrier {
         while peer < W as u32 {
             if peer != m.rank().0 {
                 match self.order {
-                    // ORDER: pairs with the volatile poll in `wait` and publishes nothing: the presets that use it rest
-                    // on a kernel's end or a load's completion instead. Weaker there is none.
+                    // ORDER: pairs with the poll in `wait` and publishes nothing by itself: the presets that use it rest on
+                    // a kernel's end or a load's completion instead, a push has fenced before. Weaker there is none.
                     Order::Volatile => m.st_flag_volatile(Rank(peer), row, self.epoch),
                     // ORDER: pairs with the acquire poll in `wait`; publishes what this rank did in stream order before
                     // the launch and what this block did before its last `sync_block` (cumulativity). Not weaker: a

@@ -23,22 +23,23 @@ pub fn start<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch
     m.sync_block_all(barrier.wait::<M, W>(m))
 }
 
-/// What the protocol does after the last read of a peer's data; and the epoch words move on.
+/// What the protocol does after the last access to a peer's data; and the epoch words move on. False: a peer was given up. With
+/// `sync_after`, the answer is that of the whole block.
 #[inline(always)]
-pub fn end<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) {
+pub fn end<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) -> bool {
     match protocol.reuse {
-        Reuse::Parity | Reuse::Nothing => epoch::advance(m, epoch),
+        Reuse::Parity | Reuse::Nothing => {
+            epoch::advance(m, epoch);
+            true
+        }
         Reuse::EndBarrier { order, sync_after } => {
             let barrier = Barrier { phase: Phase::End, scope: Scope::Block, order, check: protocol.check, epoch };
             m.sync_block();
             barrier.arrive::<M, W>(m);
             // While the flags are under way, and not before: a release would wait for these stores.
             epoch::advance(m, epoch);
-            // A wait that was given up has been reported, and there is nothing left to do or to leave out.
-            barrier.wait::<M, W>(m);
-            if sync_after {
-                m.sync_block();
-            }
+            let ended = barrier.wait::<M, W>(m);
+            if sync_after { m.sync_block_all(ended) } else { ended }
         }
     }
 }

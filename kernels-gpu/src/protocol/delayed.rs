@@ -4,7 +4,7 @@
 use super::abi::{FlagRow, Rank};
 use super::element::Element;
 use super::epoch::Epoch;
-use super::machine::{Machine, Pack, Region};
+use super::machine::{Landing, Machine, Pack, Region};
 use super::status::GaveUp;
 
 /// `machine`, one in `one_in` of whose places waits for `nanoseconds`.
@@ -117,6 +117,12 @@ impl<M: Machine> Machine for Delayed<'_, M> {
         self.machine.ld_flag_acquire(emitter, row)
     }
     #[inline(always)]
+    fn fence(&self) {
+        // ORDER: that of the machine; the caller has said why.
+        self.machine.fence();
+        self.at_sync();
+    }
+    #[inline(always)]
     fn ld_epoch(&self, block: u32) -> Epoch {
         // The first thing that a kernel does: a block that is late here has not copied its input in.
         self.at_sync();
@@ -141,6 +147,31 @@ impl<M: Machine> Machine for Delayed<'_, M> {
     #[inline(always)]
     fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack) {
         self.machine.st_elem::<T>(region, elem, value);
+    }
+    #[inline(always)]
+    fn push_pack(&self, listener: Rank, at: Landing, value: Pack) {
+        self.at_sync();
+        // ORDER: that of the machine; the caller has said why.
+        self.machine.push_pack(listener, at, value);
+    }
+    #[inline(always)]
+    fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack {
+        // ORDER: that of the machine; the caller has said why.
+        self.machine.poll_pack(emitter, at)
+    }
+    #[inline(always)]
+    fn clear_pack(&self, emitter: Rank, at: Landing) {
+        self.at_sync();
+        // ORDER: that of the machine; the caller has said why.
+        self.machine.clear_pack(emitter, at);
+    }
+    #[inline(always)]
+    fn give_pack(&self, owner: Rank, pack: u64, value: Pack) {
+        self.machine.give_pack(owner, pack, value);
+    }
+    #[inline(always)]
+    fn give_elem<T: Element>(&self, owner: Rank, elem: u64, value: Pack) {
+        self.machine.give_elem::<T>(owner, elem, value);
     }
     #[inline(always)]
     fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch) {

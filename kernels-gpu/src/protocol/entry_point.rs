@@ -81,7 +81,10 @@ impl Display for EntryPoint {
                     // A two-shot does the same whatever was there before its launch.
                     (_, InputMode::Registered) | (Algorithm::TwoShot, InputMode::Memcpy) => "",
                     (Algorithm::OneShot, InputMode::Memcpy) => "_memcpy",
-                    (_, InputMode::Copied) => "_copied",
+                    (Algorithm::OneShot | Algorithm::TwoShot, InputMode::Copied)
+                    | (Algorithm::Exchange, InputMode::Memcpy | InputMode::Copied) => "_copied",
+                    // A push reads its own input, wherever that is; a one-pass has no other form.
+                    (Algorithm::OneShotPush | Algorithm::TwoShotPush | Algorithm::OnePass, _) => "",
                 };
                 write!(f, "{}{form}_w{world}", algorithm.name())
             }

@@ -6,15 +6,19 @@
 //! | `ld_flag_volatile` | `ld.volatile.global.u64` | `AtomicU64` load, relaxed |
 //! | `st_flag_release` | `st.release.sys.global.u64` | `AtomicU64` store, release |
 //! | `ld_flag_acquire` | `ld.acquire.sys.global.u64` | `AtomicU64` load, acquire |
+//! | `fence` | `fence.acq_rel.sys` | `fence`, release |
 //! | packs | 128-bit `ld.global`, `st.global` | relaxed atomic words |
+//! | `push_pack`, `clear_pack` | `st.relaxed.sys.global.v4.u32` | relaxed atomic words |
+//! | `poll_pack` | `ld.relaxed.sys.global.v4.u32` | relaxed atomic words |
 //! | `sync_block` | `bar.sync` | a barrier of the block's threads |
 //!
 //! *Single writer.* A thread stores flags only in its own rank's name and polls only flags that its own rank listens
-//! to; it stores data only to its own rank's areas. The signatures leave no way to do otherwise.
+//! to; it stores data to its own rank's areas, to its own slots of peers' landing areas, and, in a one-pass or an exchange,
+//! to peers' outputs or what stands for them. The signatures leave no way to do otherwise.
 //!
 //! *Orders are names.* A flag operation takes no ordering argument, so it cannot be called with a wrong one.
 
-use super::abi::{Bank, FlagRow, PACK_WORDS, Rank};
+use super::abi::{Bank, FlagRow, Generation, PACK_WORDS, Rank};
 use super::element::{self, Element};
 use super::epoch::Epoch;
 use super::status::GaveUp;
@@ -34,6 +38,15 @@ pub enum Region {
     Scratch,
     /// The caller's output, private to its rank.
     Output,
+}
+
+/// A place in each landing slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Landing {
+    /// The generation.
+    pub generation: Generation,
+    /// The pack in the slot.
+    pub pack: u64,
 }
 
 /// One thread of one block of one rank.
@@ -73,6 +86,9 @@ pub trait Machine {
     /// What `emitter` last told this rank, with all that it published by a release.
     fn ld_flag_acquire(&self, emitter: Rank, row: FlagRow) -> Epoch;
 
+    /// Makes volatile flags that this thread stores from here on publish, as a release does, all that happened before.
+    fn fence(&self);
+
     /// This rank's epoch word of `block`.
     fn ld_epoch(&self, block: u32) -> Epoch;
     /// Sets this rank's epoch word of `block`.
@@ -86,6 +102,17 @@ pub trait Machine {
     fn ld_elem<T: Element>(&self, region: Region, owner: Rank, elem: u64) -> Pack;
     /// Stores the element in the low bits of word 0 as element `elem` of this rank's `region`.
     fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack);
+
+    /// Stores `value`, none of whose words is the marker, at `at` in `listener`'s slot for this rank; orders nothing else.
+    fn push_pack(&self, listener: Rank, at: Landing, value: Pack);
+    /// What is at `at` in this rank's slot for `emitter`: each word is the marker or has landed; orders nothing else.
+    fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack;
+    /// Puts the marker back into all words at `at` in this rank's slot for `emitter`; orders nothing else.
+    fn clear_pack(&self, emitter: Rank, at: Landing);
+    /// Stores pack `pack` of `owner`'s output, which must be aligned.
+    fn give_pack(&self, owner: Rank, pack: u64, value: Pack);
+    /// Stores the element in the low bits of word 0 as element `elem` of `owner`'s output.
+    fn give_elem<T: Element>(&self, owner: Rank, elem: u64, value: Pack);
 
     /// Adds to this rank's count of wrong elements, and keeps the first: its index and its bits, in the call of `epoch`.
     fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch);

@@ -12,7 +12,8 @@
 //! | [`spec`] | a protocol as a value: which barrier, which order, what protects a buffer's reuse |
 //! | [`preset`] | the protocols of other libraries and our own, with the argument for each |
 //! | [`soundness`] | what is known of a protocol |
-//! | [`one_shot`], [`two_shot`] | the algorithms |
+//! | [`one_shot`], [`two_shot`], [`one_pass`], [`exchange`] | the algorithms that read peers' data, between barriers |
+//! | [`one_shot_push`], [`two_shot_push`], [`push`] | those that store into peers' landing areas, and what they share |
 //! | [`delayed`] | a machine with planted delays, for stress runs |
 //! | [`stage`] | the copy that goes before a kernel when the input is not registered |
 //! | [`status`] | what a rank leaves word of for the host |
@@ -27,13 +28,19 @@ pub mod delayed;
 pub mod element;
 pub mod entry_point;
 pub mod epoch;
+pub mod exchange;
 pub mod machine;
+pub mod one_pass;
 pub mod one_shot;
+pub mod one_shot_push;
 pub mod preset;
+pub mod push;
 pub mod share;
 pub mod soundness;
 pub mod spec;
 pub mod stage;
 pub mod status;
 pub mod two_shot;
+pub mod two_shot_push;
 pub mod verify;
+mod workspace;

@@ -21,6 +21,13 @@ pub struct Span {
     pub end: u64,
 }
 
+impl Span {
+    /// Whether `pack` is in it.
+    pub const fn has(self, pack: u64) -> bool {
+        self.start <= pack && pack < self.end
+    }
+}
+
 /// Packs that `elems` elements fill, the last one perhaps partly.
 pub const fn packs(dtype: Dtype, elems: u64) -> u64 {
     elems.div_ceil(dtype.lanes() as u64)
@@ -46,6 +53,8 @@ pub trait Unit: Copy {
     fn load<M: Machine, T: Element>(self, m: &M, region: Region, owner: Rank) -> Pack;
     /// Stores it to this rank's `region`.
     fn store<M: Machine, T: Element>(self, m: &M, region: Region, value: Pack);
+    /// Stores it to `owner`'s output.
+    fn give<M: Machine, T: Element>(self, m: &M, owner: Rank, value: Pack);
     /// The same unit, counted from pack `start` on.
     fn counted_from<T: Element>(self, start: u64) -> Self;
 }
@@ -68,6 +77,10 @@ impl Unit for Whole {
         m.st_pack(region, self.0, value)
     }
     #[inline(always)]
+    fn give<M: Machine, T: Element>(self, m: &M, owner: Rank, value: Pack) {
+        m.give_pack(owner, self.0, value)
+    }
+    #[inline(always)]
     fn counted_from<T: Element>(self, start: u64) -> Self {
         Whole(self.0 - start)
     }
@@ -81,6 +94,10 @@ impl Unit for Single {
     #[inline(always)]
     fn store<M: Machine, T: Element>(self, m: &M, region: Region, value: Pack) {
         m.st_elem::<T>(region, self.0, value)
+    }
+    #[inline(always)]
+    fn give<M: Machine, T: Element>(self, m: &M, owner: Rank, value: Pack) {
+        m.give_elem::<T>(owner, self.0, value)
     }
     #[inline(always)]
     fn counted_from<T: Element>(self, start: u64) -> Self {

@@ -68,6 +68,14 @@ impl Display for Assumption {
 impl Protocol {
     /// What is known of this protocol with `algorithm` and `input`.
     pub const fn soundness(self, algorithm: Algorithm, input: InputMode) -> Soundness {
+        let two_shot = match algorithm {
+            // Their one form.
+            Algorithm::OneShotPush | Algorithm::TwoShotPush | Algorithm::OnePass | Algorithm::Exchange => {
+                return Soundness::Sound;
+            }
+            Algorithm::OneShot => false,
+            Algorithm::TwoShot => true,
+        };
         match (input, self.start.scope, self.start.order) {
             (InputMode::Copied, Scope::MultiGpu, _) => {
                 return Soundness::NotKnown(
@@ -91,20 +99,18 @@ impl Protocol {
         }
         match self.middle {
             Order::ReleaseAcquire => {}
-            Order::Volatile => match algorithm {
-                Algorithm::OneShot => {}
-                Algorithm::TwoShot => {
-                    return Soundness::NotKnown("a volatile middle flag may be seen before the reduced part");
-                }
-            },
+            Order::Volatile if two_shot => {
+                return Soundness::NotKnown("a volatile middle flag may be seen before the reduced part");
+            }
+            Order::Volatile => {}
         }
-        let end_is_volatile = match (algorithm, self.reuse) {
+        let end_is_volatile = match (two_shot, self.reuse) {
             // The middle barrier says that every peer has read this rank's input.
-            (Algorithm::TwoShot, _) => false,
-            (Algorithm::OneShot, Reuse::EndBarrier { order: Order::ReleaseAcquire, .. }) => false,
-            (Algorithm::OneShot, Reuse::EndBarrier { order: Order::Volatile, .. }) => true,
-            (Algorithm::OneShot, Reuse::Parity) if input.staged() => false,
-            (Algorithm::OneShot, Reuse::Parity | Reuse::Nothing) => {
+            (true, _) => false,
+            (false, Reuse::EndBarrier { order: Order::ReleaseAcquire, .. }) => false,
+            (false, Reuse::EndBarrier { order: Order::Volatile, .. }) => true,
+            (false, Reuse::Parity) if input.staged() => false,
+            (false, Reuse::Parity | Reuse::Nothing) => {
                 return Soundness::NotKnown(
                     "nothing keeps a rank from overwriting its input while a peer still reads it",
                 );

@@ -3,6 +3,8 @@
 //! The kernels take one and branch on it. Where it is a constant (our own protocol) the branches are gone before the
 //! PTX is written; the kernels of the presets decode it from their arguments.
 
+use super::abi::Algorithm;
+
 /// The memory order of a barrier's flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
@@ -27,7 +29,7 @@ pub enum Scope {
 /// originals of the presets have one bank, or counters; the banks are ours, and so is that this choice costs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Check {
-    /// It holds the call's epoch or the next one.
+    /// It holds the call's epoch or a later one, as [`Epoch::reached`](super::epoch::Epoch::reached) says.
     Reached,
     /// It holds the call's epoch.
     Equal,
@@ -116,6 +118,17 @@ impl Protocol {
                 _ => Reuse::Nothing,
             },
         }
+    }
+
+    /// The protocol with one staging bank in place of two: for a one-shot an end barrier says that it has been read, for a
+    /// two-shot the middle barrier does.
+    pub const fn kept(self, algorithm: Algorithm) -> Protocol {
+        let reuse = match algorithm {
+            Algorithm::OneShot => Reuse::EndBarrier { order: Order::ReleaseAcquire, sync_after: false },
+            Algorithm::TwoShot => Reuse::Nothing,
+            Algorithm::OneShotPush | Algorithm::TwoShotPush | Algorithm::OnePass | Algorithm::Exchange => self.reuse,
+        };
+        Protocol { reuse, ..self }
     }
 
     /// Whether staging alternates between its two banks.

@@ -38,6 +38,7 @@ impl GaveUp {
             1 => Phase::Start,
             2 => Phase::Middle,
             3 => Phase::End,
+            4 => Phase::Landing,
             _ => return None,
         };
         let place = word >> Self::EPOCH_BITS;

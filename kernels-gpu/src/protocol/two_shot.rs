@@ -58,7 +58,8 @@ pub fn two_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protoco
         let span = part_of(owner);
         for_each::<M, T>(m, span, &Gather::<T> { owner, start: span.start, element: PhantomData });
     }
-    call::end::<M, W>(m, protocol, epoch);
+    // A wait that was given up has been reported, and there is nothing left to do or to leave out.
+    let _ = call::end::<M, W>(m, protocol, epoch);
 }
 
 /// `rank` modulo `world`, for a `rank` below twice `world`.

@@ -5,23 +5,39 @@ use super::machine::Ptx;
 use crate::protocol::abi::{Algorithm, InputMode, KernelArgs, MAX_RANKS};
 use crate::protocol::delayed::Delayed;
 use crate::protocol::element::{Bf16, F16, F32};
+use crate::protocol::exchange::{RANKS as EXCHANGE_RANKS, exchange};
 use crate::protocol::machine::Machine;
+use crate::protocol::one_pass::one_pass;
+use crate::protocol::one_shot::one_shot;
 use crate::protocol::preset::Preset;
 use crate::protocol::spec::{Protocol, Reuse};
-use crate::protocol::{one_shot::one_shot, stage, two_shot::two_shot, verify};
+use crate::protocol::two_shot::two_shot;
+use crate::protocol::{one_shot_push, stage, two_shot_push, verify};
 
-/// `name => body;` with the machine and the arguments in scope.
+/// `name => body;` with the machine and the arguments in scope; `name, lane = of => body;` with a lane that is known before
+/// the kernel begins.
 macro_rules! entries {
-    ($m:ident, $args:ident, $W:expr; $($name:expr => $body:expr;)*) => { $(
+    ($m:ident, $args:ident, $W:expr; $($name:expr $(, $lane:ident = $of:expr)? => $body:expr;)*) => { $(
         const _: () = {
             #[unsafe(export_name = $name)]
             unsafe extern "ptx-kernel" fn entry($args: KernelArgs) {
                 // SAFETY: the host passes arguments and a grid as `Ptx::new` asks.
                 let $m = unsafe { &Ptx::<{ $W }>::new(&$args) };
+                begin!($m $(, $lane = $of)?);
                 $body
             }
         };
     )* };
+}
+
+/// What every kernel does first.
+macro_rules! begin {
+    ($m:ident) => {
+        $m.begin()
+    };
+    ($m:ident, $lane:ident = $of:expr) => {
+        let $lane = $m.begin_with($of);
+    };
 }
 
 /// Our own protocol as a constant, so that nothing of it is decided at run time.
@@ -42,6 +58,9 @@ const _: () = {
     assert!(matches!(TWO_SHOT.reuse, Reuse::Nothing) && memcpy.encode() == TWO_SHOT.encode());
 };
 const TWO_SHOT_COPIED: Protocol = own(Algorithm::TwoShot, InputMode::Copied);
+const EXCHANGE: Protocol = own(Algorithm::Exchange, InputMode::Registered);
+const EXCHANGE_COPIED: Protocol = own(Algorithm::Exchange, InputMode::Copied);
+const ONE_PASS: Protocol = own(Algorithm::OnePass, InputMode::Registered);
 
 macro_rules! world {
     ($module:literal, $T:ty, $W:literal) => {
@@ -51,6 +70,11 @@ macro_rules! world {
             concat!($module, "__one_shot_copied_w", $W) => one_shot::<_, $T, $W>(m, ONE_SHOT_COPIED);
             concat!($module, "__two_shot_w", $W) => two_shot::<_, $T, $W>(m, TWO_SHOT);
             concat!($module, "__two_shot_copied_w", $W) => two_shot::<_, $T, $W>(m, TWO_SHOT_COPIED);
+            concat!($module, "__one_shot_push_w", $W), lane = one_shot_push::lane::<_, $T>(m)
+                => one_shot_push::one_shot_push_on::<_, $T, $W>(m, lane);
+            concat!($module, "__two_shot_push_w", $W), lane = two_shot_push::lane::<_, $T, $W>(m)
+                => two_shot_push::two_shot_push_on::<_, $T, $W>(m, lane);
+            concat!($module, "__one_pass_w", $W) => one_pass::<_, $T, $W>(m, ONE_PASS);
             concat!($module, "_presets__one_shot_w", $W) => one_shot::<_, $T, $W>(m, Protocol::decode(args.protocol));
             concat!($module, "_presets__two_shot_w", $W) => two_shot::<_, $T, $W>(m, Protocol::decode(args.protocol));
         }
@@ -66,6 +90,10 @@ macro_rules! dtype {
         world!($module, $T, 6);
         world!($module, $T, 7);
         world!($module, $T, 8);
+        entries! { m, args, EXCHANGE_RANKS;
+            concat!($module, "__exchange_w2") => exchange::<_, $T>(m, EXCHANGE);
+            concat!($module, "__exchange_copied_w2") => exchange::<_, $T>(m, EXCHANGE_COPIED);
+        }
         entries! { m, args, 1;
             concat!($module, "__one_shot_w1") => one_shot::<_, $T, 1>(m, ONE_SHOT);
         }
@@ -82,6 +110,9 @@ macro_rules! stress {
     ($($W:literal)*) => { $(
         entries! { m, args, $W;
             concat!("bf16_stress__one_shot_w", $W) => one_shot::<_, Bf16, $W>(&delayed(m, &args), Protocol::decode(args.protocol));
+            concat!("bf16_stress__one_shot_push_w", $W) => one_shot_push::one_shot_push::<_, Bf16, $W>(&delayed(m, &args));
+            concat!("bf16_stress__two_shot_push_w", $W) => two_shot_push::two_shot_push::<_, Bf16, $W>(&delayed(m, &args));
+            concat!("bf16_stress__one_pass_w", $W) => one_pass::<_, Bf16, $W>(&delayed(m, &args), ONE_PASS);
             concat!("bf16_stress__two_shot_w", $W) => two_shot::<_, Bf16, $W>(&delayed(m, &args), Protocol::decode(args.protocol));
         }
     )* };
@@ -93,6 +124,9 @@ fn delayed<'a, M: Machine>(machine: &'a M, args: &KernelArgs) -> Delayed<'a, M> 
 }
 
 stress!(2 3 4 5 6 7 8);
+entries! { m, args, EXCHANGE_RANKS;
+    "bf16_stress__exchange_w2" => exchange::<_, Bf16>(&delayed(m, &args), Protocol::decode(args.protocol));
+}
 dtype!("f32", F32);
 dtype!("f16", F16);
 dtype!("bf16", Bf16);

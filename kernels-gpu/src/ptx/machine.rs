@@ -10,12 +10,13 @@ use core::arch::asm;
 use core::arch::nvptx::{_block_dim_x, _block_idx_x, _grid_dim_x, _thread_idx_x};
 
 use crate::protocol::abi::{
-    Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, KernelArgs, MAX_RANKS, PACK_BYTES, Rank,
-    WRONG_OFFSET_BYTES, epoch_offset_bytes, flag_offset_bytes,
+    Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, KernelArgs, MARKER, MAX_RANKS, PACK_BYTES,
+    Rank, WRONG_OFFSET_BYTES, epoch_offset_bytes, flag_offset_bytes, landing_slot, step_to,
 };
 use crate::protocol::element::Element;
 use crate::protocol::epoch::Epoch;
-use crate::protocol::machine::{Machine, Pack, Region};
+use crate::protocol::machine::{Landing, Machine, Pack, Region};
+use crate::protocol::push::Lane;
 use crate::protocol::status::GaveUp;
 
 /// A GPU thread of one of `W` ranks, with its kernel's arguments.
@@ -28,8 +29,8 @@ impl<'a, const W: usize> Ptx<'a, W> {
     ///
     /// # Safety
     /// - Every address in `args` is that of a live buffer of the length that `args` implies, accessible to this GPU.
-    /// - `args.workspaces` are laid out by `abi`, their flags and epoch words set to one epoch and the rest to 0 when their
-    ///   communicator was made, and used by it alone.
+    /// - `args.workspaces` are laid out by `abi`, their flags and epoch words set to one epoch, their landing areas to the
+    ///   marker and the rest to 0 when their communicator was made, and used by it alone.
     /// - The grid has at most `MAX_BLOCKS` blocks, the same number on each rank, all resident together.
     #[inline(always)]
     pub(super) unsafe fn new(args: &'a KernelArgs) -> Self {
@@ -39,7 +40,7 @@ impl<'a, const W: usize> Ptx<'a, W> {
     /// `table[rank]` for a rank known at run time only. An index would put the table into local memory, and so would a
     /// choice between loads of it, which the compiler turns back into an index; hence the copies that it cannot look into.
     #[inline(always)]
-    fn select(table: &[u64; MAX_RANKS], rank: Rank) -> u64 {
+    fn select<const N: usize>(table: &[u64; N], rank: Rank) -> u64 {
         let copy = |i: usize| {
             let address: u64;
             // SAFETY: arithmetic on registers.
@@ -47,7 +48,7 @@ impl<'a, const W: usize> Ptx<'a, W> {
             address
         };
         let mut address = copy(0);
-        for i in 1..W {
+        for i in 1..if W < N { W } else { N } {
             if rank.0 == i as u32 {
                 address = copy(i);
             }
@@ -84,6 +85,85 @@ impl<'a, const W: usize> Ptx<'a, W> {
             asm!("ld.volatile.global.u64 {}, [{}]; // ld_status", out(reg64) word, in(reg64) address, options(nostack))
         }
         word
+    }
+
+    /// Waits until the kernel before in the stream has ended and is visible, and with it, if it waited in its turn, all
+    /// before it; then lets the next kernel become resident, if the host says so. Every thread comes here before it does
+    /// anything else.
+    #[inline(always)]
+    pub(super) fn begin(&self) {
+        if cfg!(target_feature = "sm_90") {
+            // SAFETY: waits, and nothing else; after an ordinary launch there is nothing to wait for.
+            unsafe { asm!("griddepcontrol.wait;", options(nostack)) }
+            if self.args.early != 0 {
+                // SAFETY: touches no memory. However this kernel was launched, the next one may be an early one.
+                unsafe { asm!("griddepcontrol.launch_dependents;", options(nostack)) }
+            }
+        }
+    }
+
+    /// [`Ptx::begin`] with `lane` known before: the time for it is gone while the kernel waits.
+    #[inline(always)]
+    pub(super) fn begin_with(&self, lane: Lane) -> Lane {
+        let held = lane.map(|word| {
+            let held;
+            // SAFETY: arithmetic on registers. Not `pure`: it stays where it is, before the wait.
+            unsafe { asm!("mov.b64 {}, {};", out(reg64) held, in(reg64) word, options(nomem, nostack)) }
+            held
+        });
+        self.begin();
+        held
+    }
+
+    /// The address of `at` in the slot that starts at `slot` in generation 0.
+    #[inline(always)]
+    fn landing(&self, slot: u64, at: Landing) -> u64 {
+        slot + at.generation.0 as u64 * self.args.generation_bytes + at.pack * PACK_BYTES as u64
+    }
+
+    /// Start of this rank's slot for `emitter`, in generation 0. Two ranks have one slot each.
+    #[inline(always)]
+    fn own_slot(&self, emitter: Rank) -> u64 {
+        let slot = if W == 2 { 0 } else { landing_slot(self.rank(), emitter) };
+        self.args.landing + slot as u64 * self.args.landing_slot_bytes
+    }
+
+    #[inline(always)]
+    fn st_landing(&self, address: u64, [a, b, c, d]: [u32; 4]) {
+        // SAFETY: an aligned pack inside a landing slot.
+        unsafe {
+            asm!(
+                "st.relaxed.sys.global.v4.u32 [{}], {{{}, {}, {}, {}}}; // st_landing",
+                in(reg64) address, in(reg32) a, in(reg32) b, in(reg32) c, in(reg32) d,
+                options(nostack)
+            );
+        }
+    }
+
+    #[inline(always)]
+    fn st_pack_at(&self, address: u64, [a, b, c, d]: [u32; 4]) {
+        // SAFETY: inside a region that this rank may write, and aligned, as the kernel's arguments promise.
+        unsafe {
+            asm!(
+                "st.global.v4.u32 [{}], {{{}, {}, {}, {}}}; // st_pack",
+                in(reg64) address, in(reg32) a, in(reg32) b, in(reg32) c, in(reg32) d,
+                options(nostack)
+            );
+        }
+    }
+
+    #[inline(always)]
+    fn st_elem_at<T: Element>(&self, address: u64, word: u32) {
+        match T::DTYPE {
+            // SAFETY: an element of a region that this rank may write.
+            Dtype::F32 => unsafe {
+                asm!("st.global.u32 [{}], {}; // st_elem", in(reg64) address, in(reg32) word, options(nostack));
+            },
+            // SAFETY: as above.
+            Dtype::F16 | Dtype::Bf16 => unsafe {
+                asm!("st.global.u16 [{}], {}; // st_elem", in(reg64) address, in(reg16) word as u16, options(nostack));
+            },
+        }
     }
 
     #[inline(always)]
@@ -216,6 +296,12 @@ impl<const W: usize> Machine for Ptx<'_, W> {
     }
 
     #[inline(always)]
+    fn fence(&self) {
+        // SAFETY: orders memory accesses, and does nothing else.
+        unsafe { asm!("fence.acq_rel.sys; // fence", options(nostack)) }
+    }
+
+    #[inline(always)]
     fn ld_epoch(&self, block: u32) -> Epoch {
         Epoch(self.ld_word(epoch_offset_bytes(block)))
     }
@@ -241,15 +327,7 @@ impl<const W: usize> Machine for Ptx<'_, W> {
     #[inline(always)]
     fn st_pack(&self, region: Region, pack: u64, value: Pack) {
         let address = self.base(region, self.rank()) + pack * PACK_BYTES as u64;
-        let [a, b, c, d] = value.0;
-        // SAFETY: inside this rank's region and aligned, as the kernel's arguments promise.
-        unsafe {
-            asm!(
-                "st.global.v4.u32 [{}], {{{}, {}, {}, {}}}; // st_pack",
-                in(reg64) address, in(reg32) a, in(reg32) b, in(reg32) c, in(reg32) d,
-                options(nostack)
-            );
-        }
+        self.st_pack_at(address, value.0);
     }
     #[inline(always)]
     fn ld_elem<T: Element>(&self, region: Region, owner: Rank, elem: u64) -> Pack {
@@ -277,16 +355,43 @@ impl<const W: usize> Machine for Ptx<'_, W> {
     #[inline(always)]
     fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack) {
         let address = self.base(region, self.rank()) + elem * T::DTYPE.bytes() as u64;
-        match T::DTYPE {
-            // SAFETY: an element of this rank's region.
-            Dtype::F32 => unsafe {
-                asm!("st.global.u32 [{}], {}; // st_elem", in(reg64) address, in(reg32) value.0[0], options(nostack));
-            },
-            // SAFETY: an element of this rank's region.
-            Dtype::F16 | Dtype::Bf16 => unsafe {
-                asm!("st.global.u16 [{}], {}; // st_elem", in(reg64) address, in(reg16) value.0[0] as u16, options(nostack));
-            },
+        self.st_elem_at::<T>(address, value.0[0]);
+    }
+
+    #[inline(always)]
+    fn push_pack(&self, listener: Rank, at: Landing, value: Pack) {
+        let slot = match W {
+            2 => self.args.landings[0],
+            _ => Self::select(&self.args.landings, Rank(step_to(self.rank(), listener, W as u32))),
+        };
+        self.st_landing(self.landing(slot, at), value.0);
+    }
+    #[inline(always)]
+    fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack {
+        let address = self.landing(self.own_slot(emitter), at);
+        let (a, b, c, d);
+        // SAFETY: an aligned pack inside a landing slot of this rank.
+        unsafe {
+            asm!(
+                "ld.relaxed.sys.global.v4.u32 {{{}, {}, {}, {}}}, [{}]; // ld_landing",
+                out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d, in(reg64) address,
+                options(nostack)
+            );
         }
+        Pack([a, b, c, d])
+    }
+    #[inline(always)]
+    fn clear_pack(&self, emitter: Rank, at: Landing) {
+        self.st_landing(self.landing(self.own_slot(emitter), at), [MARKER; 4]);
+    }
+    #[inline(always)]
+    fn give_pack(&self, owner: Rank, pack: u64, value: Pack) {
+        self.st_pack_at(Self::select(&self.args.outputs, owner) + pack * PACK_BYTES as u64, value.0);
+    }
+    #[inline(always)]
+    fn give_elem<T: Element>(&self, owner: Rank, elem: u64, value: Pack) {
+        let address = Self::select(&self.args.outputs, owner) + elem * T::DTYPE.bytes() as u64;
+        self.st_elem_at::<T>(address, value.0[0]);
     }
 
     #[inline(always)]

@@ -1,5 +1,7 @@
 //! The tables, as plain text and as the page `docs/axioms.md`. Uses `case`, `kernels`, `litmus`, `protocol`.
 
+mod pushes;
+
 use std::fmt::Write;
 
 use allfold_kernels::protocol::abi::Algorithm;
@@ -70,7 +72,8 @@ pub fn page() -> String {
     line(&mut page, "");
     page += KERNELS;
     kernels(&mut page);
-    line(&mut page, "\n## The cores, one by one");
+    pushes::sections(&mut page);
+    line(&mut page, "## The cores, one by one");
     for section in protocol::sections() {
         core(&mut page, &section);
     }

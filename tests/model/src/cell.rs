@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::assumptions::{Assumption, Assumptions};
 use crate::explore::Subject;
 use crate::mutants::Mutation;
-use crate::program::{Call, Launch, Program, Shape, Usage};
+use crate::program::{Call, Program, Shape, Usage};
 use crate::search::{Counterexample, Coverage, Effort, search};
 
 /// The shapes that each cell is explored in, the smallest first.
@@ -90,12 +90,18 @@ pub type Checked = Result<Vec<Coverage>, Box<Counterexample>>;
 impl Cell {
     /// One call on `shape`.
     pub fn call(&self, shape: Shape) -> Call {
-        Call { algorithm: self.algorithm, input: self.input, protocol: self.protocol, blocks: shape.blocks }
+        Call {
+            algorithm: self.algorithm,
+            input: self.input,
+            protocol: self.protocol,
+            blocks: shape.blocks,
+            packs: None,
+        }
     }
 
     /// So many calls on `shape`.
     fn calls(&self, shape: Shape, calls: usize) -> Program {
-        Program { shape, calls: vec![self.call(shape); calls], usage: self.usage, launch: Launch::InOrder }
+        Program { shape, calls: vec![self.call(shape); calls], usage: self.usage, ..Program::EMPTY }
     }
 
     /// As many calls as it takes until every buffer has been used again.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::assumptions::{Assumption, Assumptions};
 use crate::block::Meeting;
+use crate::landing::Landings;
 use crate::machine::World;
 use crate::memory::{Data, Memory};
 use crate::mutants::Mutation;
@@ -147,6 +148,7 @@ fn execute(subject: &Subject, lineup: &Lineup, depth: Depth, log: &Log) {
     let shape = program.shape;
     let world = Rc::new(World {
         memory: Memory::new(program, subject.data()),
+        landings: Landings::new(program),
         blocks: (0..shape.ranks * shape.blocks).map(|_| Meeting::new(shape.threads)).collect(),
         streams: (0..shape.ranks).map(|_| Meeting::new(program.threads_of_rank())).collect(),
         program: program.clone(),

@@ -10,7 +10,7 @@ use crate::assumptions::Assumptions;
 use crate::cell::{Cell, Efforts, SHAPES, Verdict};
 use crate::explore::Subject;
 use crate::mutants::Mutation;
-use crate::program::{Call, Launch, Program, Usage};
+use crate::program::{Call, Program, Usage};
 use crate::search::{Counterexample, Coverage, search};
 
 /// One fault in one protocol.
@@ -45,7 +45,9 @@ const PRESETS: [Preset; 2] = [Preset::Allfold, Preset::Trtllm];
 /// All faults, protocol by protocol.
 pub fn all() -> Vec<Fault> {
     let forms = PRESETS.into_iter().flat_map(|preset| {
-        Algorithm::ALL.into_iter().flat_map(move |algorithm| InputMode::ALL.map(|input| (preset, algorithm, input)))
+        Algorithm::OF_ANY_PROTOCOL
+            .into_iter()
+            .flat_map(move |algorithm| InputMode::ALL.map(|input| (preset, algorithm, input)))
     });
     let of_form = |(preset, algorithm, input): (Preset, _, _)| {
         let protocol = preset.protocol(algorithm, input)?;
@@ -131,13 +133,17 @@ impl Fault {
         let [small, two_blocks, ..] = SHAPES;
         let mut row = |shape, calls: [(&Cell, u32); 3]| {
             let calls = calls.map(|(cell, blocks)| Call { blocks, ..cell.call(shape) }).to_vec();
-            programs.push(Program { shape, calls, usage, launch: Launch::InOrder });
+            programs.push(Program { shape, calls, usage, ..Program::EMPTY });
         };
         let this = &cells[0];
         row(two_blocks, [(this, 2), (this, 1), (this, 2)]);
         let other = match self.algorithm {
             Algorithm::OneShot => Algorithm::TwoShot,
-            Algorithm::TwoShot => Algorithm::OneShot,
+            Algorithm::TwoShot
+            | Algorithm::OneShotPush
+            | Algorithm::TwoShotPush
+            | Algorithm::OnePass
+            | Algorithm::Exchange => Algorithm::OneShot,
         };
         // How a flag is tested is one choice for a whole communicator. Which of its forms have banks is not: there the
         // question is whether this one may do without.
@@ -172,7 +178,13 @@ impl Fault {
             | Mutation::OwnEpochOnly
             | Mutation::OneFlagBank
             | Mutation::OneFlagPhase
-            | Mutation::OneFlagBlock => None,
+            | Mutation::OneFlagBlock
+            | Mutation::NoFence
+            | Mutation::NoClear
+            | Mutation::OneGeneration
+            | Mutation::OtherPlace
+            | Mutation::SumsOnTerms
+            | Mutation::StuckEpoch => None,
         };
         Fate::Killed(found, weaker_order)
     }

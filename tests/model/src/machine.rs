@@ -3,16 +3,17 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use allfold_kernels::protocol::abi::{FlagRow, Rank};
+use allfold_kernels::protocol::abi::{FlagRow, MARKER, Rank};
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
-use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::spec::Order;
 use allfold_kernels::protocol::status::GaveUp;
 use loom::sync::atomic::{Ordering, fence};
 
 use crate::assumptions::{Assumption, Assumptions};
 use crate::block::Meeting;
+use crate::landing::{Landings, MARKED};
 use crate::memory::{Data, Memory};
 use crate::mutants::Mutation;
 use crate::program::{Access, Area, Program};
@@ -35,6 +36,8 @@ pub struct World {
     pub patience: Option<u64>,
     /// Flags, epoch words, data.
     pub memory: Memory,
+    /// Where packs land.
+    pub landings: Landings,
     /// Where the threads of a block meet; block by block, rank by rank.
     pub blocks: Vec<Meeting>,
     /// Where all threads of a rank meet: the order of its stream.
@@ -56,15 +59,19 @@ pub struct LoomMachine {
     /// Before which access the kernel waits for the kernel before it; `None`: it was launched when that one had ended,
     /// or has waited.
     pub waits_before: Cell<Option<Access>>,
-    /// Whether the last poll gave less than what the flag holds.
+    /// Whether the last poll, or of landing places any since the last pause, gave less than what is there.
     pub stale: Cell<bool>,
 }
 
 impl LoomMachine {
     /// Stores pack `pack` of an area by its name.
     pub fn write(&self, area: Area, pack: u32, value: Pack) {
-        let store = || self.world.memory.store(self.rank, area, pack, value);
-        let what = What::Data(DataStep { stores: true, area, owner: self.rank, pack, value: Some(value) });
+        self.write_to(self.rank, area, pack, value);
+    }
+
+    fn write_to(&self, owner: Rank, area: Area, pack: u32, value: Pack) {
+        let store = || self.world.memory.store(owner, area, pack, value);
+        let what = What::Data(DataStep { stores: true, area, owner, pack, value: Some(value) });
         match self.world.memory.data(area) {
             // The access fails where it does, and then is the last step.
             Data::Cells => {
@@ -168,7 +175,7 @@ impl Machine for LoomMachine {
         self.place.map_or(1, |_| self.world.program.shape.threads)
     }
     fn elems(&self) -> u64 {
-        self.world.program.packs() as u64 * LANES
+        u64::from(self.world.program.packs_of(self.call)) * LANES
     }
     fn aligned(&self) -> bool {
         true
@@ -183,7 +190,8 @@ impl Machine for LoomMachine {
         self.world.blocks[block as usize].meet(ok, || ())
     }
     fn spin(&self, tries: u64) -> bool {
-        if self.world.patience.is_some_and(|patience| self.stale.get() || tries > patience) {
+        let stale = self.stale.replace(false);
+        if self.world.patience.is_some_and(|patience| stale || tries > patience) {
             loom::skip_branch();
         }
         loom::thread::yield_now();
@@ -204,6 +212,12 @@ impl Machine for LoomMachine {
     }
     fn ld_flag_acquire(&self, emitter: Rank, row: FlagRow) -> Epoch {
         self.poll(emitter, row, Order::ReleaseAcquire)
+    }
+
+    fn fence(&self) {
+        // And no acquire: here a thread lives through all calls, on a GPU it ends with its kernel, and a fence does nothing for
+        // what the thread of an earlier kernel has polled.
+        fence(Ordering::Release);
     }
 
     fn ld_epoch(&self, block: u32) -> Epoch {
@@ -230,6 +244,27 @@ impl Machine for LoomMachine {
         unreachable!("all buffers are aligned and their last pack is full")
     }
     fn st_elem<T: Element>(&self, _: Region, _: u64, _: Pack) {
+        unreachable!("all buffers are aligned and their last pack is full")
+    }
+
+    fn push_pack(&self, listener: Rank, at: Landing, value: Pack) {
+        self.comes_to(Access::Data);
+        self.world.landings.push(listener, self.rank, at, value);
+    }
+    fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack {
+        let (pack, newest) = self.world.landings.poll(self.rank, emitter, at);
+        if MARKED.iter().any(|&lane| pack.0[lane] == MARKER && newest.0[lane] != MARKER) {
+            self.stale.set(true);
+        }
+        pack
+    }
+    fn clear_pack(&self, emitter: Rank, at: Landing) {
+        self.world.landings.clear(self.rank, emitter, at);
+    }
+    fn give_pack(&self, owner: Rank, pack: u64, value: Pack) {
+        self.write_to(owner, self.area(Region::Output), pack as u32, value);
+    }
+    fn give_elem<T: Element>(&self, _: Rank, _: u64, _: Pack) {
         unreachable!("all buffers are aligned and their last pack is full")
     }
 

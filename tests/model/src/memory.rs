@@ -27,8 +27,8 @@ pub struct Flag {
 }
 
 impl Flag {
-    fn new() -> Flag {
-        Flag { word: AtomicU64::new(0), newest: Cell::new(Epoch(0)) }
+    fn new(last: Epoch) -> Flag {
+        Flag { word: AtomicU64::new(last.0), newest: Cell::new(last) }
     }
 
     /// Stores `epoch`.
@@ -90,10 +90,10 @@ pub struct Memory {
 impl Memory {
     /// All zero, for the calls of `program`; what peers read is kept as `shared`. To be made before any other thread is.
     pub fn new(program: &Program, shared: Data) -> Memory {
-        let (ranks, blocks, packs) = (program.shape.ranks, program.shape.blocks, program.packs());
+        let (ranks, blocks, packs) = (program.shape.ranks, program.shape.blocks, program.most_packs());
         let flags_of = |phase: Phase| {
             let used = program.uses(phase);
-            let flag = move |flag| (used && flag / ranks % ranks != flag % ranks).then(Flag::new);
+            let flag = move |flag| (used && flag / ranks % ranks != flag % ranks).then(|| Flag::new(program.last));
             (0..BANKS as u32 * blocks * ranks * ranks).map(flag)
         };
         let place = |area: Area| match if area.shared() { shared } else { Data::Cells } {
@@ -106,8 +106,8 @@ impl Memory {
             ranks,
             blocks,
             packs,
-            flags: Phase::ALL.into_iter().flat_map(flags_of).collect(),
-            epochs: (0..ranks * blocks).map(|_| UnsafeCell::new(Epoch(0))).collect(),
+            flags: Phase::BARRIERS.into_iter().flat_map(flags_of).collect(),
+            epochs: (0..ranks * blocks).map(|_| UnsafeCell::new(program.last)).collect(),
             data: areas.flat_map(|area| (0..packs).map(move |_| area)).map(place).collect(),
         }
     }

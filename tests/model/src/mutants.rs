@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 
-use allfold_kernels::protocol::abi::{Bank, FlagRow, Phase, Rank};
+use allfold_kernels::protocol::abi::{Bank, Dtype, FlagRow, Generation, Phase, Rank};
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
-use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
+use allfold_kernels::protocol::share::{packs, part_packs};
 use allfold_kernels::protocol::status::GaveUp;
 
 /// A fault of the machine.
@@ -37,6 +38,18 @@ pub enum Mutation {
     OneFlagPhase,
     /// One row of flags serves every block.
     OneFlagBlock,
+    /// A push does not fence before it announces.
+    NoFence,
+    /// Nobody puts the marker back.
+    NoClear,
+    /// One generation of landing places serves every call.
+    OneGeneration,
+    /// A pack is pushed to its neighbour's place in the slot.
+    OtherPlace,
+    /// The sums that a two-shot pushes land where the terms do.
+    SumsOnTerms,
+    /// The epoch words never move.
+    StuckEpoch,
 }
 
 /// A thread with a fault, in one call.
@@ -64,6 +77,13 @@ impl<M: Machine> Mutant<M> {
             bank: if one(Mutation::OneFlagBank) { Bank(0) } else { row.bank },
             block: if one(Mutation::OneFlagBlock) { 0 } else { row.block },
         }
+    }
+
+    fn at(&self, at: Landing) -> Landing {
+        let each = part_packs(packs(Dtype::F32, self.elems()), self.world());
+        let generation = if self.mutation == Mutation::OneGeneration { Generation(0) } else { at.generation };
+        let pack = if self.mutation == Mutation::SumsOnTerms { at.pack % each } else { at.pack };
+        Landing { generation, pack }
     }
 
     fn silent(&self, phase: Phase) -> bool {
@@ -121,7 +141,9 @@ impl<M: Machine> Machine for Mutant<M> {
         epoch
     }
     fn st_epoch(&self, block: u32, epoch: Epoch) {
-        if self.mutation != Mutation::OwnEpochOnly || block == self.block() {
+        let others = self.mutation == Mutation::OwnEpochOnly && block != self.block();
+        let kept = others || self.mutation == Mutation::StuckEpoch;
+        if !kept {
             self.inner.st_epoch(block, epoch)
         }
     }
@@ -140,6 +162,25 @@ impl<M: Machine> Machine for Mutant<M> {
         // What belongs to the other block also goes where the other block would have put it.
         let swapped = self.swapped.replace(false);
         self.inner.st_pack(region, if swapped { pack ^ 1 } else { pack }, value)
+    }
+
+    fn fence(&self) {
+        if self.mutation != Mutation::NoFence {
+            self.inner.fence()
+        }
+    }
+    fn push_pack(&self, listener: Rank, at: Landing, value: Pack) {
+        let at = self.at(at);
+        let pack = if self.mutation == Mutation::OtherPlace { at.pack ^ 1 } else { at.pack };
+        self.inner.push_pack(listener, Landing { pack, ..at }, value)
+    }
+    fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack {
+        self.inner.poll_pack(emitter, self.at(at))
+    }
+    fn clear_pack(&self, emitter: Rank, at: Landing) {
+        if self.mutation != Mutation::NoClear {
+            self.inner.clear_pack(emitter, self.at(at))
+        }
     }
 
     fn rank(&self) -> Rank {
@@ -177,6 +218,12 @@ impl<M: Machine> Machine for Mutant<M> {
     }
     fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack) {
         self.inner.st_elem::<T>(region, elem, value)
+    }
+    fn give_pack(&self, owner: Rank, pack: u64, value: Pack) {
+        self.inner.give_pack(owner, pack, value)
+    }
+    fn give_elem<T: Element>(&self, owner: Rank, elem: u64, value: Pack) {
+        self.inner.give_elem::<T>(owner, elem, value)
     }
     fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch) {
         self.inner.add_wrong(count, elem, bits, epoch)

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use allfold_kernels::protocol::abi::{Algorithm, Bank, InputMode, Phase};
+use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::spec::{Protocol, Reuse};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,8 @@ pub struct Call {
     pub protocol: Protocol,
     /// Blocks of its launch.
     pub blocks: u32,
+    /// Packs, if not those of the whole program.
+    pub packs: Option<u32>,
 }
 
 /// What the caller does with its buffers. A staged input is private to its rank: then the first two are the same.
@@ -83,6 +86,10 @@ pub struct Program {
     pub usage: Usage,
     /// When the last call may begin. All others begin in order.
     pub launch: Launch,
+    /// The epoch before the first call.
+    pub last: Epoch,
+    /// Whether a pack lands word by word, not at once.
+    pub torn: bool,
 }
 
 /// An area of a rank's memory.
@@ -148,11 +155,39 @@ impl Display for Program {
 }
 
 impl Program {
-    /// Packs of every call: one for each thread of a rank, in each part if there are parts.
+    /// No calls.
+    pub const EMPTY: Program = Program {
+        shape: Shape { ranks: 2, blocks: 1, threads: 1 },
+        calls: Vec::new(),
+        usage: Usage::Rewritten,
+        launch: Launch::InOrder,
+        last: Epoch(0),
+        torn: false,
+    };
+
+    /// Packs of every call that does not say: one for each thread of a rank, in each part if there are parts.
     pub fn packs(&self) -> u32 {
         let Shape { ranks, blocks, threads } = self.shape;
-        let parts = if self.uses(Phase::Middle) { ranks } else { 1 };
-        parts * blocks * threads
+        let parts = |call: &Call| match call.algorithm {
+            Algorithm::OneShot | Algorithm::OneShotPush => 1,
+            Algorithm::TwoShot | Algorithm::TwoShotPush | Algorithm::OnePass | Algorithm::Exchange => ranks,
+        };
+        self.calls.iter().map(parts).max().unwrap_or(1) * blocks * threads
+    }
+
+    /// Packs of call `number`.
+    pub fn packs_of(&self, number: u32) -> u32 {
+        self.call(number).packs.unwrap_or_else(|| self.packs())
+    }
+
+    /// Packs of the largest call.
+    pub fn most_packs(&self) -> u32 {
+        (1..=self.calls.len() as u32).map(|number| self.packs_of(number)).max().unwrap_or(0)
+    }
+
+    /// The epoch of call `number`.
+    pub fn epoch(&self, number: u32) -> Epoch {
+        Epoch(self.last.0.wrapping_add(number.into()))
     }
 
     /// Threads that a rank takes in the model.
@@ -204,7 +239,8 @@ impl Program {
     pub fn uses(&self, phase: Phase) -> bool {
         self.calls.iter().any(|call| match phase {
             Phase::Start => true,
-            Phase::Middle => call.algorithm == Algorithm::TwoShot,
+            Phase::Middle => [Algorithm::TwoShot, Algorithm::Exchange].contains(&call.algorithm),
+            Phase::Landing => call.algorithm.pushes(),
             Phase::End => match call.protocol.reuse {
                 Reuse::EndBarrier { .. } => true,
                 Reuse::Parity | Reuse::Nothing => false,

@@ -16,7 +16,7 @@ pub fn mixed() -> Vec<Program> {
         let protocol = Preset::Allfold.protocol(algorithm, input)?;
         Some(Cell { algorithm, input, protocol, usage: Usage::Rewritten })
     };
-    let forms: Vec<_> = Algorithm::ALL
+    let forms: Vec<_> = Algorithm::OF_ANY_PROTOCOL
         .into_iter()
         .flat_map(|algorithm| InputMode::ALL.into_iter().filter_map(move |input| form(algorithm, input)))
         .collect();
@@ -30,7 +30,7 @@ pub fn mixed() -> Vec<Program> {
                     let calls = [first, second, third]
                         .map(|cell| Call { blocks: grids.next().unwrap_or(shape.blocks), ..cell.call(shape) });
                     let calls = calls.to_vec();
-                    programs.push(Program { shape, calls, usage: Usage::Rewritten, launch: Launch::InOrder });
+                    programs.push(Program { shape, calls, ..Program::EMPTY });
                 }
             }
         }
@@ -85,7 +85,7 @@ impl Early {
         let usage = Usage::Chained;
         let call = Cell { algorithm, input, protocol, usage }.call(SHAPES[0]);
         let calls = vec![call; 1 + self.after_all_reduce as usize];
-        Program { shape: SHAPES[0], calls, usage, launch: Launch::Early(self.waits_before) }
+        Program { shape: SHAPES[0], calls, usage, launch: Launch::Early(self.waits_before), ..Program::EMPTY }
     }
 }
 

@@ -60,7 +60,7 @@ fn lines(program: &Program, failure: &Failure, steps: &[Step]) -> Vec<Line> {
         let fails = index + 1 == steps.len() && *failure == Failure::Race;
         let matters = match what {
             What::Data(data) => data.area.shared() && (data.stores || data.owner != who.rank),
-            What::Flag(flag) => flag.tells || flag.epoch.0 >= who.call().into(),
+            What::Flag(flag) => flag.tells || flag.epoch.0.wrapping_sub(program.epoch(who.call()).0) as i64 >= 0,
             What::Sync => program.shape.threads > 1,
             What::Begin => true,
             What::EpochWord { .. } => steps.last().is_some_and(|last| place(last) == place(&Step { who, what })),

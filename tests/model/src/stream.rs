@@ -5,10 +5,14 @@ use std::rc::Rc;
 
 use allfold_kernels::protocol::abi::{Algorithm, InputMode, Rank};
 use allfold_kernels::protocol::element::F32;
+use allfold_kernels::protocol::exchange::exchange;
 use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+use allfold_kernels::protocol::one_pass::one_pass;
 use allfold_kernels::protocol::one_shot::one_shot;
+use allfold_kernels::protocol::one_shot_push::one_shot_push;
 use allfold_kernels::protocol::stage::stage;
 use allfold_kernels::protocol::two_shot::two_shot;
+use allfold_kernels::protocol::two_shot_push::two_shot_push;
 use loom::sync::atomic::{Ordering, fence};
 
 use crate::assumptions::Assumption;
@@ -118,7 +122,7 @@ impl Stream<'_> {
     /// Writes the buffer of call `number` with the stamps of call `stamped`.
     fn write_input(&self, number: u32, stamped: u32) {
         let machine = self.machine(number, None);
-        for pack in 0..self.world.program.packs() {
+        for pack in 0..self.world.program.packs_of(number) {
             machine.write(self.world.program.source(number), pack, stamp(self.rank, stamped, pack));
         }
     }
@@ -134,7 +138,7 @@ impl Stream<'_> {
             let stamps = (0..ranks).map(|rank| f32::from_bits(stamp(Rank(rank), stamped, pack).0[lane]));
             (stamps.sum::<f32>() * times as f32).to_bits()
         };
-        for pack in 0..self.world.program.packs() {
+        for pack in 0..self.world.program.packs_of(number) {
             let got = self.machine(number, None).ld_pack(Region::Output, self.rank, pack.into());
             if got != Pack([want(0, pack), want(1, pack), 0, 0]) {
                 self.world.log.fail(Failure::WrongSum { rank: self.rank, call: number, pack, got });
@@ -151,6 +155,21 @@ fn launch<M: Machine>(m: &M, call: Call) {
         (Algorithm::TwoShot, 2) => two_shot::<M, F32, 2>(m, call.protocol),
         (Algorithm::TwoShot, 3) => two_shot::<M, F32, 3>(m, call.protocol),
         (Algorithm::TwoShot, 4) => two_shot::<M, F32, 4>(m, call.protocol),
-        (Algorithm::OneShot | Algorithm::TwoShot, ranks) => unreachable!("no shape has {ranks} ranks"),
+        (Algorithm::OneShotPush, 2) => one_shot_push::<M, F32, 2>(m),
+        (Algorithm::OneShotPush, 3) => one_shot_push::<M, F32, 3>(m),
+        (Algorithm::TwoShotPush, 2) => two_shot_push::<M, F32, 2>(m),
+        (Algorithm::TwoShotPush, 3) => two_shot_push::<M, F32, 3>(m),
+        (Algorithm::OnePass, 2) => one_pass::<M, F32, 2>(m, call.protocol),
+        (Algorithm::OnePass, 3) => one_pass::<M, F32, 3>(m, call.protocol),
+        (Algorithm::Exchange, 2) => exchange::<M, F32>(m, call.protocol),
+        (
+            Algorithm::OneShot
+            | Algorithm::TwoShot
+            | Algorithm::OneShotPush
+            | Algorithm::TwoShotPush
+            | Algorithm::OnePass
+            | Algorithm::Exchange,
+            ranks,
+        ) => unreachable!("no shape has {ranks} ranks"),
     }
 }

@@ -122,7 +122,7 @@ fn no_assumption_makes_a_volatile_flag_publish_what_the_kernel_wrote() {
     let copied = |algorithm, order| {
         matrix::cell(algorithm, InputMode::Copied, Usage::InTurn, start(Scope::Block, order), Reuse::Parity)
     };
-    for algorithm in Algorithm::ALL {
+    for algorithm in Algorithm::OF_ANY_PROTOCOL {
         let volatile = copied(algorithm, Order::Volatile).check(Assumptions::ALL, Mutation::Nothing, quick);
         assert!(volatile.unwrap_err().story.to_string().contains("nothing yet, although step"));
         assert!(copied(algorithm, Order::ReleaseAcquire).check(Assumptions::NONE, Mutation::Nothing, quick).is_ok());
@@ -195,7 +195,7 @@ fn what_is_cut_changes_no_verdict() {
 #[test]
 fn what_is_cut_under_a_bound_changes_no_verdict_here() {
     let depths = [Depth::Uncut(Some(1)), Depth::Preemptions(1)];
-    for algorithm in Algorithm::ALL {
+    for algorithm in Algorithm::OF_ANY_PROTOCOL {
         let found = cut_or_not(faulty(algorithm, 1, Assumptions::NONE), depths, 100_000);
         assert!(found[0] > 5 && found[1] > 5, "{found:?} passed and failed: {algorithm:?}");
     }

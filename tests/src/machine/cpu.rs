@@ -39,6 +39,10 @@ impl Machine for CpuMachine {
         Ok(())
     }
 
+    fn make_current(&self, _rank: usize) -> Result<()> {
+        Ok(())
+    }
+
     fn memory(&self, _rank: usize, bytes: usize) -> Result<Box<dyn Memory>> {
         let mut lines = vec![Line([0; MEMORY_ALIGN_BYTES]); bytes.div_ceil(MEMORY_ALIGN_BYTES)];
         Ok(Box::new(HostMemory { start: lines.as_mut_ptr().cast(), bytes, _lines: lines }))

@@ -106,6 +106,10 @@ impl Machine for CudaMachine {
         Ok(stream.wait_event(event, StreamWaitEventFlags::DEFAULT)?)
     }
 
+    fn make_current(&self, rank: usize) -> Result<()> {
+        self.enter(rank).map(drop)
+    }
+
     fn memory(&self, rank: usize, bytes: usize) -> Result<Box<dyn Memory>> {
         let rank = Rc::clone(self.enter(rank)?);
         // SAFETY: bytes of any value are bytes, and whoever asks sets them first.

@@ -24,7 +24,7 @@ pub(super) fn epochs(bench: &Bench) -> Result<Outcome> {
             for preset in [Preset::Allfold].into_iter().chain(others) {
                 let options = Options { last_epoch, cpu_shape: (4, threads), ..bench.options(preset, 1 << 14) };
                 let mut comm = bench.communicator(world, options)?;
-                let forms = sound_forms(preset);
+                let forms = sound_forms(preset, world);
                 let call = |(number, &blocks): (usize, &u32)| {
                     let form = forms[number % forms.len()];
                     let dtype = Dtype::ALL[number / 2 % 3];

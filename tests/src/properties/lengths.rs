@@ -9,8 +9,8 @@ use crate::machine::buffers;
 use crate::suite::{Bench, Outcome, in_place, sound_forms};
 
 /// Calls of one length in every form, out of place and where allowed in place.
-fn all_forms(call: Call) -> impl Iterator<Item = Call> {
-    sound_forms(Preset::Allfold).into_iter().flat_map(move |form| {
+fn all_forms(world: usize, call: Call) -> impl Iterator<Item = Call> {
+    sound_forms(Preset::Allfold, world).into_iter().flat_map(move |form| {
         let call = call.by(form);
         [Some(call), in_place(form).then_some(Call { in_place: true, ..call })].into_iter().flatten()
     })
@@ -23,7 +23,8 @@ pub(super) fn small_lengths(bench: &Bench) -> Result<Outcome> {
             // Quick: every length in each form, out of place and in place in turn.
             let kept =
                 |call: &Call| !bench.quick || !in_place_allowed(call) || call.in_place == call.elems.is_multiple_of(2);
-            let calls: Vec<_> = (0..=300).flat_map(|elems| all_forms(Call::new(dtype, elems))).filter(kept).collect();
+            let calls: Vec<_> =
+                (0..=300).flat_map(|elems| all_forms(world, Call::new(dtype, elems))).filter(kept).collect();
             bench.run(&mut comm, &calls)?;
         }
     }
@@ -49,7 +50,7 @@ pub(super) fn lengths_by_powers(bench: &Bench) -> Result<Outcome> {
             let base = 1usize << power;
             for dtype in Dtype::ALL {
                 for elems in [base - 1, base, base + 1] {
-                    let calls: Vec<_> = all_forms(Call::new(dtype, elems)).collect();
+                    let calls: Vec<_> = all_forms(world, Call::new(dtype, elems)).collect();
                     if power <= every_form_to {
                         bench.run(&mut comm, &calls)?;
                     } else {
@@ -75,7 +76,7 @@ pub(super) fn sizes_others_failed_at(bench: &Bench) -> Result<Outcome> {
         for (turn, &bytes) in sizes_bytes.iter().enumerate() {
             for dtype in Dtype::ALL {
                 let elems = bytes / dtype.bytes();
-                calls.extend(all_forms(Call { data: Data::Ramp(turn as u64), ..Call::new(dtype, elems) }));
+                calls.extend(all_forms(world, Call { data: Data::Ramp(turn as u64), ..Call::new(dtype, elems) }));
             }
         }
         bench.run(&mut comm, &calls)?;

@@ -5,6 +5,7 @@ use crate::suite::Property;
 mod epochs;
 mod forms;
 mod graphs;
+mod hot_path;
 mod lengths;
 mod life;
 mod refusals;
@@ -53,6 +54,7 @@ properties! {
     stamps::stamps_back_to_back: "a wrong sum is counted on the device, and there is none";
     stamps::stress: "as many calls as asked for, each on new input";
     graphs::graphs: "captured calls do nothing until they are replayed, and then what they must";
+    hot_path::a_call_is_a_launch: "a call costs its caller a launch a rank, and no memory";
     refusals::refused_lengths: "lengths that differ between ranks or buffers, buffers for another number of ranks";
     refusals::refused_addresses: "pointers that cannot be";
     refusals::refused_overlaps: "outputs that overlap what they must not";

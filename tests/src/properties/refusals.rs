@@ -200,7 +200,8 @@ pub(super) fn refused_capacities(bench: &Bench) -> Result<Outcome> {
             let lanes = dtype.lanes();
             let fits = capacity / dtype.bytes();
             for input in InputMode::ALL {
-                for algorithm in Algorithm::ALL {
+                let has = |a: &Algorithm| a.takes(world as u32) && Preset::Allfold.protocol(*a, input).is_some();
+                for algorithm in Algorithm::ALL.into_iter().filter(has) {
                     let call = CallOptions { algorithm: Some(algorithm), input: Some(input), ..CallOptions::default() };
                     for elems in [fits - lanes, fits - 1, fits] {
                         setup.accepted(bench, &mut comm, dtype, of_length(elems), call)?;
@@ -209,9 +210,17 @@ pub(super) fn refused_capacities(bench: &Bench) -> Result<Outcome> {
                         let (what, needed, there) = match (input, algorithm) {
                             // No room is needed for this, nor for what a rank alone does.
                             _ if world == 1 => ("", 0, 0),
-                            (InputMode::Registered, Algorithm::OneShot) => ("", 0, 0),
+                            (_, Algorithm::OnePass)
+                            | (InputMode::Registered, Algorithm::OneShot | Algorithm::Exchange) => ("", 0, 0),
+                            (_, Algorithm::OneShotPush) => ("landing", capacity + 16, capacity),
+                            // One part more than what fits: twice a part of four packs where there were three.
+                            (_, Algorithm::TwoShotPush) if 16 * 7 <= capacity => ("", 0, 0),
+                            (_, Algorithm::TwoShotPush) => ("landing", 16 * 7, capacity),
                             (InputMode::Registered, Algorithm::TwoShot) => ("scratch", 16 * 4, 16 * 3),
-                            (InputMode::Memcpy | InputMode::Copied, _) => ("staging", capacity + 16, capacity),
+                            (
+                                InputMode::Memcpy | InputMode::Copied,
+                                Algorithm::OneShot | Algorithm::TwoShot | Algorithm::Exchange,
+                            ) => ("staging", capacity + 16, capacity),
                         };
                         if needed == 0 {
                             setup.accepted(bench, &mut comm, dtype, of_length(elems), call)?;

@@ -48,10 +48,10 @@ fn call_typed<T: Element>(comm: &mut Communicator, memories: &[Box<dyn Memory>],
 }
 
 /// Every kind of call, round and round.
-fn rounds(preset: Preset) -> Vec<Stamped> {
+fn rounds(preset: Preset, world: usize) -> Vec<Stamped> {
     let mut calls = Vec::new();
     for elems in [8, 1000, 4096, 17, MOST_ELEMS] {
-        for form in sound_forms(preset) {
+        for form in sound_forms(preset, world) {
             let dtype = Dtype::ALL[calls.len() % 3];
             calls.push(Stamped { dtype, elems, form, in_place: in_place(form) && calls.len() % 2 == 1 });
         }
@@ -72,7 +72,7 @@ pub(super) fn stamps_back_to_back(bench: &Bench) -> Result<Outcome> {
             let options = Options { stamps: true, cpu_shape: (2, 1), ..bench.options(preset, OUTPUT_OFFSET_BYTES) };
             let mut comm = bench.communicator(world, options)?;
             let memories = memories(bench, world)?;
-            let calls = rounds(preset);
+            let calls = rounds(preset, world);
             let mut epoch = 0;
             for _ in 0..rounds_of {
                 for &stamped in &calls {
@@ -118,7 +118,7 @@ pub(super) fn stress(bench: &Bench) -> Result<Outcome> {
     let options = Options { stamps: true, ..bench.options(Preset::Allfold, OUTPUT_OFFSET_BYTES) };
     let mut comm = bench.communicator(world, options)?;
     let memories = memories(bench, world)?;
-    let calls = rounds(Preset::Allfold);
+    let calls = rounds(Preset::Allfold, world);
     let mut cycle = calls.iter().copied().cycle();
     let mut done = 0;
     let mut count = |comm: &Communicator, calls: u64| {

@@ -11,7 +11,8 @@ use crate::suite::{Bench, Outcome, sound_forms};
 /// One call of each form, which must give `want` in every element of every rank.
 fn all_are(bench: &Bench, world: usize, dtype: Dtype, elems: usize, data: Data, want: f32) -> Result<()> {
     let mut comm = bench.communicator(world, bench.options(Preset::Allfold, elems * dtype.bytes()))?;
-    let calls = sound_forms(Preset::Allfold).into_iter().map(|form| Call { data, ..Call::new(dtype, elems).by(form) });
+    let calls =
+        sound_forms(Preset::Allfold, world).into_iter().map(|form| Call { data, ..Call::new(dtype, elems).by(form) });
     let calls: Vec<_> = calls.collect();
     for (call, outputs) in calls.iter().zip(bench.run_one(&mut comm, &calls)?) {
         for (rank, output) in outputs.iter().enumerate() {
@@ -55,7 +56,7 @@ pub(super) fn same_bits(bench: &Bench) -> Result<Outcome> {
         for dtype in Dtype::ALL {
             let mut calls = Vec::new();
             for elems in [small, large] {
-                for form in sound_forms(Preset::Allfold) {
+                for form in sound_forms(Preset::Allfold, world) {
                     let call = Call { data: Data::Random(7), ..Call::new(dtype, elems).by(form) };
                     calls.extend([call, Call { skew: 1, ..call }, Call { options: blocks(call, 1), ..call }]);
                 }
@@ -82,7 +83,7 @@ pub(super) fn edge_values(bench: &Bench) -> Result<Outcome> {
         let mut comm = bench.communicator(world, bench.options(Preset::Allfold, 1 << 18))?;
         for dtype in Dtype::ALL {
             let mut calls = Vec::new();
-            for form in sound_forms(Preset::Allfold) {
+            for form in sound_forms(Preset::Allfold, world) {
                 let call = Call::new(dtype, pairs).by(form);
                 calls.push(Call { data: Data::Edges(1), ..call });
                 calls.push(Call { data: Data::Edges(2), skew: 3, ..call });

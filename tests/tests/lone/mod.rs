@@ -5,10 +5,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use allfold_kernels::protocol::abi::{FlagRow, MAX_BLOCKS, Rank};
+use allfold_kernels::protocol::abi::{FlagRow, MARKER, MAX_BLOCKS, Rank};
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
-use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::status::GaveUp;
 
 /// An access to data.
@@ -41,6 +41,14 @@ pub struct Lone {
     pub reports: RefCell<Vec<GaveUp>>,
     pub loads: RefCell<Vec<Access>>,
     pub stores: RefCell<Vec<Access>>,
+    /// What every word of data holds.
+    pub word: u32,
+    /// Whether what is at a place has landed, by emitter.
+    pub landed: fn(Rank, Landing) -> bool,
+    pub pushed: RefCell<Vec<(Rank, Landing)>>,
+    pub cleared: RefCell<Vec<(Rank, Landing)>>,
+    /// What was stored into outputs, this rank's own among them.
+    pub given: RefCell<Vec<Access>>,
 }
 
 impl Lone {
@@ -64,21 +72,34 @@ impl Lone {
             reports: RefCell::default(),
             loads: RefCell::default(),
             stores: RefCell::default(),
+            word: 0,
+            landed: |_, _| false,
+            pushed: RefCell::default(),
+            cleared: RefCell::default(),
+            given: RefCell::default(),
         }
     }
 
+    /// Before an access: none comes after a wait that was given up.
+    fn goes_on(&self) {
+        assert!(self.reports.borrow().is_empty(), "it has given up, and goes on");
+    }
+
     fn tell(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
+        self.goes_on();
         assert_ne!(listener.0, self.rank, "a rank need not tell itself");
         self.told.borrow_mut().push((listener, row, epoch));
     }
 
     fn look(&self, emitter: Rank, row: FlagRow) -> Epoch {
+        self.goes_on();
         assert_ne!(emitter.0, self.rank, "a rank need not wait for itself");
         self.polls.set(self.polls.get() + 1);
         self.flags.get(&(row, emitter)).copied().unwrap_or(Epoch(0))
     }
 
     fn pack(&self, region: Region, owner: Rank, pack: u64) -> Access {
+        self.goes_on();
         assert!(self.aligned, "whole packs of a buffer that is not aligned");
         Access { region, owner, elem: pack * self.lanes, elems: self.lanes }
     }
@@ -132,25 +153,54 @@ impl Machine for Lone {
     fn ld_flag_acquire(&self, emitter: Rank, row: FlagRow) -> Epoch {
         self.look(emitter, row)
     }
+    fn fence(&self) {}
     fn ld_epoch(&self, block: u32) -> Epoch {
         self.epochs.borrow()[block as usize]
     }
     fn st_epoch(&self, block: u32, epoch: Epoch) {
+        self.goes_on();
         self.epochs.borrow_mut()[block as usize] = epoch;
     }
     fn ld_pack(&self, region: Region, owner: Rank, pack: u64) -> Pack {
         self.loads.borrow_mut().push(self.pack(region, owner, pack));
-        Pack([0; 4])
+        Pack([self.word; 4])
     }
     fn st_pack(&self, region: Region, pack: u64, _value: Pack) {
         self.stores.borrow_mut().push(self.pack(region, self.rank(), pack));
     }
     fn ld_elem<T: Element>(&self, region: Region, owner: Rank, elem: u64) -> Pack {
+        self.goes_on();
         self.loads.borrow_mut().push(Access { region, owner, elem, elems: 1 });
-        Pack([0; 4])
+        Pack([self.word & (u32::MAX >> (32 - 8 * T::DTYPE.bytes())), 0, 0, 0])
     }
     fn st_elem<T: Element>(&self, region: Region, elem: u64, _value: Pack) {
+        self.goes_on();
         self.stores.borrow_mut().push(Access { region, owner: self.rank(), elem, elems: 1 });
+    }
+    fn push_pack(&self, listener: Rank, at: Landing, value: Pack) {
+        self.goes_on();
+        assert_ne!(listener.0, self.rank, "a rank need not push to itself");
+        assert!(value.0.iter().all(|&word| word != MARKER), "the marker is never pushed");
+        self.pushed.borrow_mut().push((listener, at));
+    }
+    fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack {
+        self.goes_on();
+        assert_ne!(emitter.0, self.rank, "a rank need not poll itself");
+        self.polls.set(self.polls.get() + 1);
+        let landed = (self.landed)(emitter, at) && !self.cleared.borrow().contains(&(emitter, at));
+        Pack([if landed { self.word.min(MARKER - 1) } else { MARKER }; 4])
+    }
+    fn clear_pack(&self, emitter: Rank, at: Landing) {
+        self.goes_on();
+        assert_ne!(emitter.0, self.rank, "a rank has no slot for itself");
+        self.cleared.borrow_mut().push((emitter, at));
+    }
+    fn give_pack(&self, owner: Rank, pack: u64, _value: Pack) {
+        self.given.borrow_mut().push(Access { owner, ..self.pack(Region::Output, owner, pack) });
+    }
+    fn give_elem<T: Element>(&self, owner: Rank, elem: u64, _value: Pack) {
+        self.goes_on();
+        self.given.borrow_mut().push(Access { region: Region::Output, owner, elem, elems: 1 });
     }
     fn add_wrong(&self, _count: u64, _elem: u64, _bits: u32, _epoch: Epoch) {}
 }

@@ -13,18 +13,20 @@ enum Width {
     Pack,
     /// Less; not in a loop that moves packs.
     Narrow,
-    /// A flag or a counter: no data.
+    /// A flag, a counter, or data that have landed: none of a caller's buffer.
     Control,
 }
 
 /// Every access of the PTX machine: its name, what it moves, and the instructions that it may be.
-const ACCESSES: [(&str, Width, &[&str]); 13] = [
+const ACCESSES: [(&str, Width, &[&str]); 15] = [
     ("st_flag_volatile", Width::Control, &["st.volatile.global.u64"]),
     ("ld_flag_volatile", Width::Control, &["ld.volatile.global.u64"]),
     ("st_flag_release", Width::Control, &["st.release.sys.global.u64"]),
     ("ld_flag_acquire", Width::Control, &["ld.acquire.sys.global.u64"]),
     ("ld_pack", Width::Pack, &["ld.global.v4.u32"]),
     ("st_pack", Width::Pack, &["st.global.v4.u32"]),
+    ("ld_landing", Width::Control, &["ld.relaxed.sys.global.v4.u32"]),
+    ("st_landing", Width::Control, &["st.relaxed.sys.global.v4.u32"]),
     ("ld_elem", Width::Narrow, &["ld.global.u16", "ld.global.u32"]),
     ("st_elem", Width::Narrow, &["st.global.u16", "st.global.u32"]),
     ("ld_word", Width::Narrow, &["ld.global.u64", "ld.global.u32"]),
@@ -92,6 +94,9 @@ fn instruction(kernel: &Kernel, it: &Instruction) -> Option<String> {
     let touches_memory = MEMORY.contains(&it.verb());
     if it.parts().any(|part| part == "local") && touches_memory {
         return Some(format!("`{opcode}`: memory of a thread's own; keep it in registers"));
+    }
+    if it.verb() == "fence" && opcode != "fence.acq_rel.sys" || it.verb() == "membar" {
+        return Some(format!("`{opcode}`: a fence is `fence.acq_rel.sys`"));
     }
     let exempt = it.parts().any(|part| part == "param" || part == "const");
     let access = ACCESSES.iter().find(|(name, ..)| *name == it.note);

@@ -76,7 +76,8 @@ fn order_lines(path: &Path, source: &Source) -> Found {
     }
     let comments: Vec<_> = source.comments.lines().collect();
     let calls = lines_where(&source.code, |line| {
-        let operations = ["st_flag_", "ld_flag_"].iter().flat_map(|name| line.match_indices(name));
+        let names = ["st_flag_", "ld_flag_", "push_pack(", "poll_pack(", "clear_pack(", "fence("];
+        let operations = names.iter().flat_map(|name| line.match_indices(name));
         operations.into_iter().any(|(at, _)| line[..at].ends_with(['.', ':']))
     });
     let argued = |line: usize| {

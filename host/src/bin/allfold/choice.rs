@@ -75,7 +75,8 @@ impl Choice {
 
     /// What calls of this algorithm and input follow; none where a named protocol has no such form.
     pub fn form(self, algorithm: Algorithm, input: InputMode) -> Option<Protocol> {
-        self.of(Options::default()).form(algorithm, input)
+        // Alone: beside a push, staging would be kept.
+        self.of(Options { algorithms: vec![algorithm], ..Options::default() }).form(algorithm, input)
     }
 
     /// For tables: a preset's name, or that it is none.

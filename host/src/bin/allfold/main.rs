@@ -19,6 +19,7 @@ mod progress;
 mod stress;
 mod table;
 mod target;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
     let done = match args.command {
         Command::Bench(args) => bench::run(&args),
         Command::Stress(args) => stress::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };
     match done {

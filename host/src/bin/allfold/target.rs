@@ -83,6 +83,16 @@ impl Target {
         Some(args.poll_limit.unwrap_or(usual)).filter(|&polls| polls > 0)
     }
 
+    /// Blocks that each rank can have when the GPUs are theirs alone; `None` for CPU ranks.
+    pub fn all_blocks(&self) -> Option<u32> {
+        let Target::Cuda { devices } = self else { return None };
+        let share = |device: &Device| {
+            let sharing = devices.iter().filter(|other| other.ordinal == device.ordinal).count();
+            device.multiprocessors / sharing.max(1) as u32
+        };
+        devices.iter().map(share).min()
+    }
+
     /// A communicator of these ranks.
     pub fn communicator(&self, options: Options) -> allfold::Result<Communicator> {
         match self {

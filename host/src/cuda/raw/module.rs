@@ -8,7 +8,7 @@ use std::{
 
 use cust::sys::{CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult};
 
-use super::{Context, DriverError, check, driver_call, release};
+use super::{Context, DriverError, check, driver_call, launch_ex, release};
 use crate::cuda::{driver, stream::RawStream};
 
 /// How much of its log the driver's compiler may write, in bytes.
@@ -119,6 +119,16 @@ pub struct FunctionAttributes {
     pub max_threads: u32,
 }
 
+/// When a kernel may become resident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// When all that is before it in its stream has ended.
+    InOrder,
+    /// When the kernel before it lets it (programmatic dependent launch). Where the driver cannot capture such a launch: in
+    /// order.
+    Early,
+}
+
 /// A kernel; keeps its module loaded.
 #[derive(Debug, Clone)]
 pub struct Function {
@@ -167,24 +177,29 @@ impl Function {
     ///
     /// - `arguments` has a pointer to each of the kernel's parameters, in order, of its size and alignment.
     /// - What the kernel does with them is sound until the stream has done it.
+    /// - [`Start::Early`]: the kernel waits for what is before it in the stream before it touches anything.
     ///
     /// # Errors
     ///
-    /// `cuLaunchKernel` failed. It may report a failure of earlier, asynchronous work.
+    /// `cuLaunchKernel` or `cuLaunchKernelEx` failed. It may report a failure of earlier, asynchronous work.
     pub unsafe fn launch(
         &self,
-        blocks: u32,
-        threads: u32,
-        shared_bytes: u32,
+        (blocks, threads): (u32, u32),
+        start: Start,
         stream: RawStream<'_>,
         arguments: &mut [*mut c_void],
     ) -> Result<(), DriverError> {
         let _current = self.context().enter()?;
         let (function, stream, arguments) = (self.handle, stream.as_ptr().cast(), arguments.as_mut_ptr());
-        let none = ptr::null_mut();
-        // SAFETY: the caller vouches for the arguments; kernel and stream live.
+        // SAFETY: the caller vouches for arguments and start; kernel and stream live.
         unsafe {
-            driver_call!(cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared_bytes, stream, arguments, none))
+            match launch_ex::function().filter(|_| start == Start::Early) {
+                Some(launch) => launch_ex::early(launch, function, blocks, threads, stream, arguments),
+                None => {
+                    let none = ptr::null_mut();
+                    driver_call!(cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, none))
+                }
+            }
         }
     }
 }

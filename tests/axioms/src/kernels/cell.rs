@@ -6,10 +6,12 @@ use allfold_kernels::protocol::abi::{Algorithm, InputMode, Phase, Rank};
 use allfold_kernels::protocol::machine::Region;
 use allfold_kernels::protocol::spec::Protocol;
 
-use crate::event::Loc;
+use crate::event::{Loc, Order};
 
 /// Ranks of every program.
 pub const RANKS: u32 = 2;
+/// Most blocks of a call.
+pub const MOST_BLOCKS: u32 = 2;
 /// Elements of a pack, in f32.
 const LANES: u64 = 4;
 
@@ -62,6 +64,25 @@ pub enum Weakened {
     Sync(u32),
     /// Nobody waits in the barrier of this phase.
     Poll(Phase),
+    /// Accesses of this kind to landing places have this order.
+    Landing(Landing, Order),
+    /// Nobody puts the marker back.
+    Clear,
+    /// One generation serves every call.
+    Generation,
+    /// The sums that a two-shot pushes are the marker.
+    Sum,
+}
+
+/// An access to a landing place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Landing {
+    /// By the emitter.
+    Push,
+    /// By the listener, again and again.
+    Poll,
+    /// By the listener: the marker is put back.
+    Clear,
 }
 
 /// A cell of the matrix.
@@ -81,8 +102,26 @@ impl Cell {
     /// Packs of each call: one for each block or thread in each part.
     pub fn packs(&self) -> u64 {
         match self.algorithm {
-            Algorithm::OneShot => 2,
-            Algorithm::TwoShot => 2 * u64::from(RANKS),
+            Algorithm::OneShot | Algorithm::OneShotPush => 2,
+            Algorithm::TwoShot | Algorithm::TwoShotPush | Algorithm::OnePass | Algorithm::Exchange => {
+                2 * u64::from(RANKS)
+            }
+        }
+    }
+
+    /// Whether peers store to a rank's output.
+    pub fn gives(&self) -> bool {
+        match self.algorithm {
+            Algorithm::OnePass | Algorithm::Exchange => true,
+            Algorithm::OneShot | Algorithm::TwoShot | Algorithm::OneShotPush | Algorithm::TwoShotPush => false,
+        }
+    }
+
+    /// Where a pack of the output lies.
+    pub fn output(&self, owner: Rank, pack: u64, call: u32) -> Loc {
+        match self.usage {
+            Usage::InPlace => self.buffer(owner, pack, call),
+            Usage::Rewritten | Usage::InTurn => Loc::from(format!("output of rank {}, pack {pack}", owner.0)),
         }
     }
 
@@ -111,6 +150,7 @@ impl Cell {
                 Some(Loc::from(format!("staging bank {bank} of rank {}, pack {pack}", owner.0)))
             }
             Region::Scratch => Some(Loc::from(format!("scratch of rank {}, pack {pack}", owner.0))),
+            Region::Output if self.gives() => Some(self.output(owner, pack, call)),
             Region::Output => (self.usage == Usage::InPlace && !staged).then(|| self.buffer(owner, pack, call)),
         }
     }

@@ -39,7 +39,7 @@ pub struct Row {
 /// Banks alternate only where the input is staged.
 pub fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
-    for algorithm in Algorithm::ALL {
+    for algorithm in Algorithm::OF_ANY_PROTOCOL {
         for input in InputMode::ALL {
             for (end, reuse) in ENDS {
                 if reuse == Reuse::Parity && !input.staged() {
@@ -63,7 +63,7 @@ pub fn rows() -> Vec<Row> {
 pub fn presets() -> Vec<(Preset, Cell)> {
     let mut cells = Vec::new();
     for preset in Preset::ALL {
-        for algorithm in Algorithm::ALL {
+        for algorithm in Algorithm::OF_ANY_PROTOCOL {
             for input in InputMode::ALL {
                 for usage in Usage::ALL {
                     // Staged, the usage of the caller's own buffer is nobody else's matter.

@@ -6,21 +6,28 @@
 //! and that one load.
 
 mod cell;
+pub mod gives;
 pub mod matrix;
+pub mod pushes;
+pub mod rows;
 mod tracer;
 
-pub use cell::{Cell, RANKS, SHAPES, Shape, Usage, Weakened};
-use tracer::{Expected, Tracer};
+pub use cell::{Cell, Landing, RANKS, SHAPES, Shape, Usage, Weakened};
+use tracer::{Expected, SUM, Tracer};
 
 use allfold_kernels::protocol::abi::{Algorithm, InputMode, Rank};
 use allfold_kernels::protocol::element::F32;
+use allfold_kernels::protocol::exchange::exchange;
+use allfold_kernels::protocol::one_pass::one_pass;
 use allfold_kernels::protocol::one_shot::one_shot;
+use allfold_kernels::protocol::one_shot_push::one_shot_push;
 use allfold_kernels::protocol::stage::stage;
 use allfold_kernels::protocol::two_shot::two_shot;
+use allfold_kernels::protocol::two_shot_push::two_shot_push;
 
 use crate::assumption::Assumption;
 use crate::enumerate::Model;
-use crate::event::{Op, Order, Place};
+use crate::event::{Op, Order, Place, Reg};
 use crate::program::{Program, Thread};
 use crate::verdict::{Outcome, Term, Verdict, ask_model};
 
@@ -69,6 +76,19 @@ pub fn wrong(cell: &Cell, weakened: Weakened, assumptions: &[Assumption]) -> Opt
     })
 }
 
+/// The kernel of `cell`, for one thread.
+fn kernel(m: &Tracer<'_>, cell: &Cell) {
+    const W: usize = RANKS as usize;
+    match cell.algorithm {
+        Algorithm::OneShot => one_shot::<_, F32, W>(m, cell.protocol),
+        Algorithm::TwoShot => two_shot::<_, F32, W>(m, cell.protocol),
+        Algorithm::OneShotPush => one_shot_push::<_, F32, W>(m),
+        Algorithm::TwoShotPush => two_shot_push::<_, F32, W>(m),
+        Algorithm::OnePass => one_pass::<_, F32, W>(m, cell.protocol),
+        Algorithm::Exchange => exchange::<_, F32>(m, cell.protocol),
+    }
+}
+
 fn subsets(size: usize) -> impl Iterator<Item = Vec<Assumption>> {
     let all = Assumption::ALL;
     (0..1_u32 << all.len()).filter(move |bits| bits.count_ones() as usize == size).map(move |bits| {
@@ -83,7 +103,9 @@ pub fn trace(cell: &Cell, weakened: Weakened, shape: Shape) -> (Program, Vec<Exp
         for call in 1..=shape.calls {
             // In the stream: the caller's write, perhaps the copy, the kernel.
             let grid = 3 * call;
-            threads.push(caller(cell, rank, grid, call.into()));
+            let (before, read) = caller(cell, rank, grid, call.into());
+            threads.push(before);
+            expected.extend(read);
             let mut run = |grid, shape: Shape, block, thread, kernel: fn(&Tracer<'_>, &Cell)| {
                 let place = Place { gpu: rank, grid, block, thread };
                 let tracer = Tracer::new(cell, weakened, shape, place, call.into());
@@ -98,27 +120,35 @@ pub fn trace(cell: &Cell, weakened: Weakened, shape: Shape) -> (Program, Vec<Exp
             }
             for block in 0..shape.blocks {
                 for thread in 0..shape.threads {
-                    run(grid + 2, shape, block, thread, |m, cell| match cell.algorithm {
-                        Algorithm::OneShot => one_shot::<_, F32, { RANKS as usize }>(m, cell.protocol),
-                        Algorithm::TwoShot => two_shot::<_, F32, { RANKS as usize }>(m, cell.protocol),
-                    });
+                    run(grid + 2, shape, block, thread, kernel);
                 }
             }
         }
         // After the last call the input changes once more.
         let last = shape.calls + 1;
-        threads.push(caller(cell, rank, 3 * last, last.into()));
+        let (after, read) = caller(cell, rank, 3 * last, last.into());
+        threads.push(after);
+        expected.extend(read);
     }
     (Program::new(threads), expected)
 }
 
-fn caller(cell: &Cell, rank: u8, grid: u8, call: u32) -> Thread {
-    let thread = Thread::in_kernel(rank, grid, 0, 0);
-    if cell.input.staged() {
-        return thread;
+/// The caller before call `call`: where peers store its output, it reads that of the call before; then it writes its input.
+fn caller(cell: &Cell, rank: u8, grid: u8, call: u32) -> (Thread, Vec<Expected>) {
+    let (mut thread, mut expected) = (Thread::in_kernel(rank, grid, 0, 0), Vec::new());
+    let owner = Rank(rank.into());
+    if cell.gives() && call > 1 {
+        for pack in 0..cell.packs() {
+            let (loc, reg) = (cell.output(owner, pack, call - 1), Reg::from(format!("sum {pack} of {}", thread.place)));
+            thread = thread.ld(Order::Weak, reg.clone(), loc.clone());
+            expected.push(Expected { reg, loc, stamp: SUM + call - 1 });
+        }
     }
-    let write = |thread: Thread, pack| thread.st(Order::Weak, cell.buffer(Rank(rank.into()), pack, call), call);
-    (0..cell.packs()).fold(thread, write)
+    if !cell.input.staged() {
+        let write = |thread: Thread, pack| thread.st(Order::Weak, cell.buffer(owner, pack, call), call);
+        thread = (0..cell.packs()).fold(thread, write);
+    }
+    (thread, expected)
 }
 
 /// Flags, block syncs, what is written to the place that `load` loads from, and `load`.

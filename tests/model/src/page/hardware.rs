@@ -149,7 +149,8 @@ fn sort(cell: &Cell, verdict: &str) -> Result<&'static str> {
         (InputMode::Copied, _, Scope::MultiGpu, Order::ReleaseAcquire) => 4,
         (InputMode::Copied, _, Scope::Block, _) => 5,
         (InputMode::Memcpy, Algorithm::OneShot, ..) => 6,
-        (InputMode::Registered | InputMode::Memcpy, Algorithm::TwoShot, ..) => {
+        (InputMode::Registered | InputMode::Memcpy, Algorithm::TwoShot, ..)
+        | (_, Algorithm::OneShotPush | Algorithm::TwoShotPush | Algorithm::OnePass | Algorithm::Exchange, ..) => {
             anyhow::bail!("the page has no words for {cell:?}: {verdict}")
         }
     };

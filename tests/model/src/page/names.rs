@@ -14,6 +14,10 @@ pub fn algorithm(algorithm: Algorithm) -> &'static str {
     match algorithm {
         Algorithm::OneShot => "one-shot",
         Algorithm::TwoShot => "two-shot",
+        Algorithm::OneShotPush => "one-shot-push",
+        Algorithm::TwoShotPush => "two-shot-push",
+        Algorithm::OnePass => "one-pass",
+        Algorithm::Exchange => "exchange",
     }
 }
 

@@ -204,5 +204,6 @@ fn phase_name(phase: Phase) -> &'static str {
         Phase::Start => "start",
         Phase::Middle => "middle",
         Phase::End => "end",
+        Phase::Landing => "landing",
     }
 }

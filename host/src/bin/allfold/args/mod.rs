@@ -8,11 +8,13 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 mod parse;
 mod shared;
 mod stress;
+mod tune;
 
 pub use parse::{Algo, algorithm_name};
 use parse::{algorithm, named, size};
 pub use shared::{Backend, ProtocolArgs, RanksArgs};
 pub use stress::StressArgs;
+pub use tune::TuneArgs;
 
 /// All-reduce across the GPUs of one machine, or across ranks on its CPU.
 #[derive(Debug, Parser)]
@@ -38,6 +40,12 @@ pub enum Command {
         after_help = "Exit code 1: a protocol that is known to be sound gave a wrong sum or gave up. 2: it could not be done."
     )]
     Stress(Box<StressArgs>),
+    /// Measure which algorithm and grid is the fastest at which size, and write a table of it
+    #[command(
+        after_help = "The table is for this GPU, so many ranks and these element sizes: allfold bench --tuning FILE, or \
+                      Options::tuning.\nExit code 1: a result was wrong. 2: it could not be done."
+    )]
+    Tune(Box<TuneArgs>),
     /// Say what this machine has, what works on it, and what stops the rest
     Doctor(DoctorArgs),
 }
@@ -86,6 +94,9 @@ pub struct BenchArgs {
     /// The output is the input
     #[arg(long, help_heading = CALLS)]
     pub in_place: bool,
+    /// A table of tuning rows, as allfold tune writes it
+    #[arg(long, value_name = "FILE", help_heading = CALLS)]
+    pub tuning: Option<PathBuf>,
     /// Blocks of a launch, instead of what the plan chooses
     #[arg(long, value_name = "N", help_heading = CALLS)]
     pub blocks: Option<u32>,
@@ -153,7 +164,7 @@ mod tests {
         let words = ["allfold", "bench"].into_iter().chain(line.split_whitespace());
         match Args::try_parse_from(words)?.command {
             Command::Bench(args) => Ok(*args),
-            Command::Doctor(_) | Command::Stress(_) => panic!("asked for bench"),
+            Command::Doctor(_) | Command::Stress(_) | Command::Tune(_) => panic!("asked for bench"),
         }
     }
 

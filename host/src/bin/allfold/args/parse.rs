@@ -37,6 +37,10 @@ pub const fn algorithm_name(algorithm: Algorithm) -> &'static str {
     match algorithm {
         Algorithm::OneShot => "one-shot",
         Algorithm::TwoShot => "two-shot",
+        Algorithm::OneShotPush => "one-shot-push",
+        Algorithm::TwoShotPush => "two-shot-push",
+        Algorithm::OnePass => "one-pass",
+        Algorithm::Exchange => "exchange",
     }
 }
 

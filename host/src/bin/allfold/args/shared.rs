@@ -20,6 +20,12 @@ pub struct RanksArgs {
     /// The GPU of each rank, as 0,1 or 0,0,0
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "ranks", help_heading = RANKS)]
     pub devices: Vec<u32>,
+    /// Blocks that a launch may take at most, for who runs other kernels beside it [default: all of a GPU in a bench, else half]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = RANKS)]
+    pub max_blocks: Option<u32>,
+    /// Launch each kernel when the one before it has ended, and not early (programmatic dependent launch)
+    #[arg(long, help_heading = RANKS)]
+    pub no_early_launch: bool,
     /// Polls after which a wait for a peer is given up, 0: never [default: several seconds' worth]
     #[arg(long, value_name = "N", help_heading = RANKS)]
     pub poll_limit: Option<u64>,

@@ -37,10 +37,10 @@ use case::{Case, Measured};
 use cpu::CpuBed;
 use cuda::CudaBed;
 use nccl::NcclBed;
-use oracle::Real;
-pub use oracle::mix;
+pub use oracle::{Real, mix};
 use report::{Beside, Report, Row};
 use settings::Settings;
+pub use settings::ladder;
 use timing::How;
 
 /// Runs the bench, prints and writes what came out.

@@ -122,6 +122,8 @@ pub struct Report {
     pub version: &'static str,
     pub date: String,
     pub nccl: Option<Beside>,
+    /// Command and day of the tuning table, where there was one.
+    pub tuning: Option<String>,
     pub rows: Vec<Row>,
 }
 
@@ -144,7 +146,8 @@ impl Report {
             let nvls = nccl.nvls_enable.as_deref().unwrap_or("not set");
             format!("\nbeside NCCL {}, {} {nvls}; ratio: our time over NCCL's", nccl.version, NVLS.0)
         });
-        let mut text = format!("{head}{beside}\n\n{}\n\n", self.table().trim_fmt());
+        let tuning = self.tuning.as_ref().map_or(String::new(), |tuning| format!("\ntuned by {tuning}"));
+        let mut text = format!("{head}{tuning}{beside}\n\n{}\n\n", self.table().trim_fmt());
         text += &self.verdict(|row| row.wrong);
         if self.nccl.is_some() {
             text += &format!("NCCL: {}", self.verdict(|row| row.nccl_wrong.unwrap_or(0)));

@@ -38,6 +38,7 @@ fn report(wrong: u64) -> Report {
         version: "0.1.0",
         date: "2026-11-29T00:00:00Z".into(),
         nccl: None,
+        tuning: None,
         rows: vec![row.clone(), Row { bytes: 0, count: 0, chain: None, wrong: 0, ..row }],
     }
 }
@@ -137,4 +138,11 @@ fn a_time_of_zero_has_no_ratio() {
     let [row, ..] = &report(0).rows[..] else { panic!("it has rows") };
     let row = row.clone().beside(&Measured { plan: (), samples: vec![vec![0.0]], wrong: 0 });
     assert_eq!((row.nccl_us, row.ratio), (Some(0.0), None));
+}
+
+#[test]
+fn a_tuning_table_is_named() {
+    let report = Report { tuning: Some("allfold tune, 2026-11-29".into()), ..report(0) };
+    assert!(report.text().contains("\ntuned by allfold tune, 2026-11-29\n"), "{}", report.text());
+    assert!(report.json().expect("json").contains("\"tuning\": \"allfold tune, 2026-11-29\""));
 }

@@ -1,7 +1,8 @@
 //! The command line made into what is run: ranks, sizes, the communicator's options, and what to say about them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use allfold::tuning::Table;
 use allfold::{Algorithm, CallOptions, Dtype, InputMode, Options};
 use anyhow::{Context, Result, bail};
 
@@ -35,8 +36,11 @@ pub struct Settings {
     graph: bool,
     chain: Option<u32>,
     replays: Option<u32>,
+    tuning: Option<Table>,
     blocks: Option<u32>,
     threads: Option<u32>,
+    max_blocks: Option<u32>,
+    early_launch: bool,
     poll_limit: Option<u64>,
     /// Why the ranks are where nobody asked for them.
     chosen: Option<String>,
@@ -83,8 +87,11 @@ impl Settings {
             graph: args.graph,
             chain: args.chain,
             replays: args.replays,
+            tuning: args.tuning.as_deref().map(table).transpose()?,
             blocks: args.blocks,
             threads: args.threads,
+            max_blocks: args.ranks.max_blocks,
+            early_launch: !args.ranks.no_early_launch,
             poll_limit,
             chosen,
         })
@@ -104,15 +111,19 @@ impl Settings {
 
     /// What the communicator is made for.
     pub fn options(&self) -> Options {
+        let capacity_bytes = self.sizes.iter().copied().max().unwrap_or(0);
         self.protocol.of(Options {
             dtypes: self.dtypes.clone(),
             inputs: vec![self.input],
             algorithms: self.algorithms(),
-            capacity_bytes: self.sizes.iter().copied().max().unwrap_or(0),
+            tuning: self.tuning.clone(),
+            capacity_bytes,
             poll_limit: self.poll_limit,
             stamps: true,
-            // A grid that was asked for is one to hold blocks for.
-            max_blocks: self.blocks,
+            // A grid that was asked for is one to hold blocks for; and nobody else is here to leave any to.
+            max_blocks: self.max_blocks.or(self.blocks).or_else(|| self.target.all_blocks()),
+            early_launch: self.early_launch,
+            landing_bytes: self.algorithm.filter(|algorithm| algorithm.pushes()).map(|_| capacity_bytes),
             cpu_shape: (self.blocks.unwrap_or(1), self.threads.unwrap_or(1)),
             ..Options::default()
         })
@@ -130,7 +141,15 @@ impl Settings {
 
     /// What a user has to know before the numbers, a line each.
     pub fn notes(&self) -> Vec<String> {
-        self.chosen.iter().cloned().chain(self.protocol.notes(&self.algorithms(), self.input)).collect()
+        let chosen = self.chosen.iter().cloned().chain(self.protocol.notes(&self.algorithms(), self.input));
+        let world = self.target.world() as u32;
+        let unspoken = self.tuning.iter().flat_map(|table| {
+            let silent = self.dtypes.iter().filter(move |&&dtype| !table.speaks_of(world, dtype));
+            silent.map(move |dtype| {
+                format!("the table has no rows for {world} ranks and {}: built-in ones", dtype.name())
+            })
+        });
+        chosen.chain(unspoken).collect()
     }
 
     /// A report without rows.
@@ -152,13 +171,20 @@ impl Settings {
             version: env!("CARGO_PKG_VERSION"),
             date: here::date(),
             nccl: None,
+            tuning: self.tuning.as_ref().map(Table::origin).map(|from| format!("{}, {}", from.command, from.date)),
             rows: Vec::new(),
         }
     }
 }
 
+/// The tuning table of a file.
+fn table(path: &Path) -> Result<Table> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    Table::read(&text).with_context(|| path.display().to_string())
+}
+
 /// Sizes from `min` to `max`, each `factor` times the one before, as nccl-tests has them.
-fn ladder(min: u64, max: u64, factor: u64) -> Result<Vec<u64>> {
+pub fn ladder(min: u64, max: u64, factor: u64) -> Result<Vec<u64>> {
     if min > max {
         bail!("--min {min} is above --max {max}");
     }
@@ -177,7 +203,7 @@ mod tests {
         let words = ["allfold", "bench", "--backend", "cpu"].into_iter().chain(line.split_whitespace());
         match Args::parse_from(words).command {
             Command::Bench(args) => Settings::new(&args),
-            Command::Doctor(_) | Command::Stress(_) => panic!("asked for bench"),
+            Command::Doctor(_) | Command::Stress(_) | Command::Tune(_) => panic!("asked for bench"),
         }
     }
 

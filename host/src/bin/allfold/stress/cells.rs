@@ -29,15 +29,19 @@ impl Cell {
     }
 }
 
-/// The cells that the command line asks for.
-pub fn cells(args: &StressArgs) -> Result<Vec<Cell>> {
+/// The cells that the command line asks for, of `world` ranks.
+pub fn cells(args: &StressArgs, world: usize) -> Result<Vec<Cell>> {
     let inputs = match (args.input, args.matrix || args.presets) {
         (Some(input), _) => vec![input],
         (None, true) => InputMode::ALL.to_vec(),
         (None, false) => vec![InputMode::Registered],
     };
     let algorithms = args.algo.map_or(Algorithm::ALL.to_vec(), |algorithm| vec![algorithm]);
-    let calls: Vec<_> = algorithms.iter().flat_map(|&a| inputs.iter().map(move |&input| (a, input))).collect();
+    let calls: Vec<_> = algorithms
+        .iter()
+        .filter(|a| a.takes(world as u32))
+        .flat_map(|&a| inputs.iter().map(move |&input| (a, input)))
+        .collect();
     let cell = |choice: Choice, (algorithm, input)| {
         Some(Cell { choice, algorithm, input, form: choice.form(algorithm, input)?, sharing: 1 })
     };
@@ -79,7 +83,7 @@ mod tests {
     fn asked(line: &str) -> Result<Vec<Cell>> {
         let words = ["allfold", "stress"].into_iter().chain(line.split_whitespace());
         let Command::Stress(args) = Args::try_parse_from(words)?.command else { panic!("asked for stress") };
-        cells(&args)
+        cells(&args, 2)
     }
 
     #[test]
@@ -103,8 +107,9 @@ mod tests {
     }
 
     #[test]
-    fn one_protocol_is_both_algorithms_unless_one_is_asked_for() {
-        assert_eq!(asked("").expect("possible").len(), 2);
+    fn one_protocol_is_every_algorithm_that_has_it_unless_one_is_asked_for() {
+        assert_eq!(asked("").expect("possible").len(), Algorithm::ALL.len());
+        assert_eq!(asked("--protocol vllm").expect("possible").len(), Algorithm::OF_ANY_PROTOCOL.len());
         assert_eq!(asked("--algo two-shot --start block --order volatile --end parity").expect("possible").len(), 1);
         let error = asked("--protocol vllm --input copied").expect_err("vllm has no such form");
         assert_eq!(error.to_string(), "protocol vllm has no form for copied input");

@@ -50,7 +50,7 @@ impl Settings {
             bail!("--traffic needs GPUs: CPU ranks have no links to fill");
         }
         Ok(Settings {
-            cells: cells(args)?,
+            cells: cells(args, target.world())?,
             elems,
             traffic: args.traffic,
             calls: args.calls.unwrap_or(calls),

@@ -1,0 +1,81 @@
+//! What has to be there before the ranks of a communicator can run: peers in reach, blocks, queues, clean workspaces.
+
+use allfold_kernels::protocol::abi::{EPOCH_WORDS, MARKER, MAX_BLOCKS, WorkspaceLayout};
+
+use super::device::Device;
+use super::peer::{self, PeerError};
+use super::ptx;
+use super::raw::{Context, DeviceMemory};
+use super::residency::Hold;
+use crate::error::{Error, Result};
+use crate::options::Options;
+
+/// Each byte of the marker.
+const MARKER_BYTE: u8 = MARKER as u8;
+const _: () = assert!(MARKER == u32::from_ne_bytes([MARKER_BYTE; 4]));
+
+/// Whether the kernels that this device gets may be launched early.
+pub(super) fn waits(device: &Device) -> bool {
+    ptx::target(device.compute_capability).is_some_and(ptx::Target::waits)
+}
+
+/// Blocks of each GPU, and how many of them each rank may use: the same on all.
+pub(super) fn hold_blocks(devices: &[Device], options: &Options) -> Result<(Vec<Hold>, u32)> {
+    let (mut holds, mut max_blocks) = (Vec::new(), MAX_BLOCKS as u32);
+    for (index, device) in devices.iter().enumerate() {
+        let same = |other: &&Device| other.ordinal == device.ordinal;
+        if devices[..index].iter().any(|other| same(&other)) {
+            continue;
+        }
+        let sharing = devices.iter().filter(same).count() as u32;
+        check_queues(device.ordinal, sharing)?;
+        let hold = Hold::take(device.ordinal, device.multiprocessors, sharing, options.max_blocks)?;
+        max_blocks = max_blocks.min(hold.blocks() / sharing);
+        holds.push(hold);
+    }
+    Ok((holds, max_blocks))
+}
+
+/// Hardware queues of a GPU where the environment does not set their number.
+const CONNECTIONS: u32 = 8;
+
+/// Ranks that share a GPU need a queue each, and one for copies of the host.
+fn check_queues(ordinal: u32, ranks: u32) -> Result<()> {
+    let set = std::env::var("CUDA_DEVICE_MAX_CONNECTIONS").ok().and_then(|number| number.trim().parse().ok());
+    let connections = set.unwrap_or(CONNECTIONS);
+    if ranks > 1 && ranks >= connections {
+        return Err(Error::TooFewQueues { ordinal, ranks, connections });
+    }
+    Ok(())
+}
+
+/// Peer access between all GPUs of the communicator, for allocations of every kind.
+pub(super) fn reach_peers(ordinals: &[u32], contexts: &[Context]) -> Result<()> {
+    peer::enable_all(contexts).map_err(|error| match error {
+        PeerError::NoAccess { rank, peer } => Error::NoPeerAccess { from: ordinals[rank], to: ordinals[peer] },
+        PeerError::Driver(error) => Error::Driver(error),
+    })?;
+    for from in contexts {
+        for to in contexts {
+            // Only buffers of stream-ordered pools need it, and not every device has pools.
+            if let Err(error) = from.enable_pool_access(to) {
+                tracing::debug!(%error, "registered input from a memory pool will not work");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes a new workspace what kernels expect: flags and epoch words that of the last call, landing slots full of markers,
+/// the rest zero.
+pub(super) fn clear(workspace: &DeviceMemory, layout: &WorkspaceLayout, last_epoch: u64) -> Result<()> {
+    let context = workspace.context();
+    let landing_bytes = layout.total_bytes - layout.landing_offset_bytes;
+    // SAFETY: the allocation is this function's alone so far. The calls wait until the work is done.
+    unsafe {
+        context.memset(workspace.address(), 0, workspace.bytes())?;
+        context.memset(workspace.address() + layout.landing_offset_bytes as u64, MARKER_BYTE, landing_bytes)?;
+        context.copy_to_device(workspace.address(), [last_epoch.to_ne_bytes(); EPOCH_WORDS].as_flattened())?;
+    }
+    Ok(())
+}

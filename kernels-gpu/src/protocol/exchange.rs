@@ -1,0 +1,101 @@
+//! Exchange, for two ranks: each stores its half of the terms into the other's memory, and then its sums.
+//!
+//! ```text
+//! start barrier    the peer's part of own input -> where it lands on the peer
+//! middle barrier   own part: what landed here + own input -> own output, and where it lands on the peer
+//! end barrier      [the peer's part of what landed here -> own output]
+//! ```
+//!
+//! All that crosses the link is stores, which are faster than loads, and both directions are as busy from the first pack to the
+//! last. With registered buffers, terms and sums land in the output; then it is not in place, since terms would land on the
+//! input that they are to be added to. Else they land in the staging area, the sums are copied out of it at the end, and
+//! nobody touches a buffer of another rank's caller.
+//!
+//! *Why each barrier.* Start: the peer no longer uses what is stored to. Middle, block by block: its terms have landed. End,
+//! block by block: its sums have.
+
+use core::array::from_fn;
+use core::marker::PhantomData;
+
+use super::abi::{Phase, Rank};
+use super::barrier::Barrier;
+use super::call;
+use super::element::{Element, sum};
+use super::epoch;
+use super::machine::{Machine, Region};
+use super::share::{Step, Unit, for_each, packs, part};
+use super::spec::{Protocol, Scope};
+
+/// Ranks that it is for.
+pub const RANKS: usize = 2;
+
+/// The kernel, for one thread of two ranks. With `copy_in`, terms and sums land in the staging area.
+#[inline(always)]
+pub fn exchange<M: Machine, T: Element>(m: &M, protocol: Protocol) {
+    let epoch = epoch::current(m);
+    let peer = Rank(1 - m.rank().0);
+    let part_of = |rank| part(packs(T::DTYPE, m.elems()), RANKS as u32, rank);
+    if !call::start::<M, RANKS>(m, protocol, epoch) {
+        return;
+    }
+    for_each::<M, T>(m, part_of(peer), &Give::<T> { peer, element: PhantomData });
+
+    let middle =
+        Barrier { phase: Phase::Middle, scope: Scope::Block, order: protocol.middle, check: protocol.check, epoch };
+    m.sync_block();
+    middle.arrive::<M, RANKS>(m);
+    if !m.sync_block_all(middle.wait::<M, RANKS>(m)) {
+        return;
+    }
+    let landed = if protocol.copy_in { Region::Input(epoch.bank()) } else { Region::Output };
+    for_each::<M, T>(m, part_of(m.rank()), &SumToBoth::<T> { peer, landed, element: PhantomData });
+
+    // All of the block have to know, since it copies what any of its threads may have waited for.
+    if call::end::<M, RANKS>(m, protocol, epoch) && protocol.copy_in {
+        for_each::<M, T>(m, part_of(peer), &CopyOut::<T> { landed, element: PhantomData });
+    }
+}
+
+struct Give<T> {
+    peer: Rank,
+    element: PhantomData<T>,
+}
+
+impl<M: Machine, T: Element> Step<M> for Give<T> {
+    #[inline(always)]
+    fn run<U: Unit>(&self, m: &M, unit: U) {
+        let term = unit.load::<M, T>(m, Region::Source, m.rank());
+        unit.give::<M, T>(m, self.peer, term);
+    }
+}
+
+struct SumToBoth<T> {
+    peer: Rank,
+    landed: Region,
+    element: PhantomData<T>,
+}
+
+impl<M: Machine, T: Element> Step<M> for SumToBoth<T> {
+    #[inline(always)]
+    fn run<U: Unit>(&self, m: &M, unit: U) {
+        let landed = unit.load::<M, T>(m, self.landed, m.rank());
+        let own = unit.load::<M, T>(m, Region::Source, m.rank());
+        let terms: [_; RANKS] = from_fn(|rank| if rank as u32 == m.rank().0 { own } else { landed });
+        let sum = sum::<M, T, RANKS>(m, terms);
+        unit.store::<M, T>(m, Region::Output, sum);
+        unit.give::<M, T>(m, self.peer, sum);
+    }
+}
+
+struct CopyOut<T> {
+    landed: Region,
+    element: PhantomData<T>,
+}
+
+impl<M: Machine, T: Element> Step<M> for CopyOut<T> {
+    #[inline(always)]
+    fn run<U: Unit>(&self, m: &M, unit: U) {
+        let sum = unit.load::<M, T>(m, self.landed, m.rank());
+        unit.store::<M, T>(m, Region::Output, sum);
+    }
+}

@@ -1,0 +1,52 @@
+//! One-pass: each rank reduces its own part and stores the sum at once into every rank's output.
+//!
+//! ```text
+//! start barrier   sum of own part of all inputs -> all outputs   end barrier
+//! ```
+//!
+//! Inputs and outputs are registered. Reads and writes load both directions of a link at the same time, and nothing is
+//! staged. *In place is sound*: each element is read by one rank, the owner of its part, and written by it afterwards.
+//!
+//! *Why both barriers.* The start barrier says that every input is there and that nobody still uses its output; the end
+//! barrier that all sums have been stored and all inputs read. The end barrier is a block barrier: block `b` of each owner
+//! announces what block `b` stored.
+
+use core::array::from_fn;
+use core::marker::PhantomData;
+
+use super::abi::Rank;
+use super::call;
+use super::element::{Element, sum};
+use super::epoch::{self, Epoch};
+use super::machine::{Machine, Region};
+use super::share::{Step, Unit, for_each, packs, part};
+use super::spec::Protocol;
+
+/// The kernel, for one thread of `W` ranks.
+#[inline(always)]
+pub fn one_pass<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol) {
+    let epoch = epoch::current(m);
+    if !call::start::<M, W>(m, protocol, epoch) {
+        return;
+    }
+    let own = part(packs(T::DTYPE, m.elems()), W as u32, m.rank());
+    for_each::<M, T>(m, own, &SumToAll::<T, W> { epoch, element: PhantomData });
+    // A wait that was given up has been reported, and there is nothing left to do or to leave out.
+    let _ = call::end::<M, W>(m, protocol, epoch);
+}
+
+struct SumToAll<T, const W: usize> {
+    epoch: Epoch,
+    element: PhantomData<T>,
+}
+
+impl<M: Machine, T: Element, const W: usize> Step<M> for SumToAll<T, W> {
+    #[inline(always)]
+    fn run<U: Unit>(&self, m: &M, unit: U) {
+        let terms = from_fn(|rank| unit.load::<M, T>(m, Region::Input(self.epoch.bank()), Rank(rank as u32)));
+        let sum = sum::<M, T, W>(m, terms);
+        for rank in 0..W as u32 {
+            unit.give::<M, T>(m, Rank(rank), sum);
+        }
+    }
+}

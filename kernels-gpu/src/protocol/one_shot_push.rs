@@ -1,0 +1,65 @@
+//! One-shot push: every rank stores its input into the landing areas of all, and adds what lands in its own.
+//!
+//! ```text
+//! own input -> peers' landing areas, and kept   poll own landing area   sum of all -> own output   clear
+//! ```
+//!
+//! There is no barrier and no fence: one store's way is all that a small call waits for. Nobody touches a buffer of another
+//! rank's caller, so it works in place, and no input need be registered.
+
+use core::marker::PhantomData;
+
+use super::element::{Element, sum};
+use super::machine::{Machine, Pack};
+use super::push::{self, Access, Exchange, Lane, Turn};
+use super::share::{Span, packs};
+
+/// The kernel, for one thread of `W` ranks.
+#[inline(always)]
+pub fn one_shot_push<M: Machine, T: Element, const W: usize>(m: &M) {
+    one_shot_push_on::<M, T, W>(m, lane::<M, T>(m));
+}
+
+/// [`one_shot_push`] with [`lane`] known before.
+#[inline(always)]
+pub fn one_shot_push_on<M: Machine, T: Element, const W: usize>(m: &M, lane: Lane) {
+    push::run::<M, T, W>(m, lane, &Packs::<T, W>(PhantomData));
+}
+
+/// The packs that this thread moves.
+#[inline(always)]
+pub fn lane<M: Machine, T: Element>(m: &M) -> Lane {
+    Lane::of::<M, T>(m, packs(T::DTYPE, m.elems()))
+}
+
+/// An index is a pack.
+struct Packs<T, const W: usize>(PhantomData<T>);
+
+impl<M: Machine, T: Element, const W: usize> Exchange<M> for Packs<T, W> {
+    #[inline(always)]
+    fn own(&self, _: &M, pack: u64) -> Option<u64> {
+        Some(pack)
+    }
+
+    #[inline(always)]
+    fn send<A: Access>(&self, m: &M, turn: &Turn, window: Span, pack: u64, own: impl Fn() -> Pack) {
+        if window.has(pack) {
+            turn.push_to_all::<M, W>(m, turn.at(pack), own());
+        }
+    }
+
+    #[inline(always)]
+    fn reduce<A: Access>(&self, m: &M, turn: &Turn, window: Span, pack: u64, own: Pack) -> bool {
+        if !window.has(pack) {
+            return true;
+        }
+        let Some(terms) = turn.take_from_all::<M, W>(m, turn.at(pack), own) else { return false };
+        A::store(m, pack, sum::<M, T, W>(m, terms));
+        true
+    }
+
+    #[inline(always)]
+    fn gather<A: Access>(&self, _: &M, _: &Turn, _: Span, _: u64) -> bool {
+        true
+    }
+}

@@ -1,0 +1,95 @@
+//! Where the areas of a rank's workspace lie: flags, epochs and status words at fixed places, then what has a capacity.
+
+use core::mem::size_of;
+
+use super::abi::{AREA_ALIGN_BYTES, BANKS, FlagRow, GENERATIONS, MAX_BLOCKS, MAX_RANKS, Phase, Rank};
+
+/// Bytes from the start of the listener's workspace to the flag of `row` that only `emitter` writes.
+pub const fn flag_offset_bytes(row: FlagRow, emitter: Rank) -> usize {
+    let row = (row.phase as usize * BANKS + row.bank.0 as usize) * MAX_BLOCKS + row.block as usize;
+    (row * MAX_RANKS + emitter.0 as usize) * size_of::<u64>()
+}
+
+/// Bytes of all flags of a rank.
+pub const FLAGS_BYTES: usize = Phase::BARRIERS.len() * BANKS * MAX_BLOCKS * MAX_RANKS * size_of::<u64>();
+
+/// 64-bit words from the start of a workspace that hold epochs: all flags, then the blocks' own words. A new
+/// communicator sets each of them to the epoch of its last call, which is 0.
+pub const EPOCH_WORDS: usize = FLAGS_BYTES / size_of::<u64>() + MAX_BLOCKS;
+
+/// Bytes from the start of a workspace to the epoch word of `block`.
+pub const fn epoch_offset_bytes(block: u32) -> usize {
+    FLAGS_BYTES + block as usize * size_of::<u64>()
+}
+
+/// Bytes from the start of a workspace to the word that says which wait was given up: 0, or a
+/// [`GaveUp`](super::status::GaveUp).
+pub const GAVE_UP_OFFSET_BYTES: usize = EPOCH_WORDS * size_of::<u64>();
+/// Bytes from the start of a workspace to the count of wrong elements that `verify` kernels keep.
+pub const WRONG_OFFSET_BYTES: usize = GAVE_UP_OFFSET_BYTES + size_of::<u64>();
+/// Bytes from the start of a workspace to two words about the first wrong element: its index in the high half with its
+/// bits in the low half, then the call's epoch plus one, 0 while there is none.
+pub const FIRST_WRONG_OFFSET_BYTES: usize = WRONG_OFFSET_BYTES + size_of::<u64>();
+/// Bytes of the part of a workspace that must be set before any rank may start: epochs, then status words of zero.
+pub const SIGNAL_BYTES: usize = (FIRST_WRONG_OFFSET_BYTES + 2 * size_of::<u64>()).next_multiple_of(AREA_ALIGN_BYTES);
+
+/// Which of a listener's landing slots in a generation is `emitter`'s: it has one for each other rank.
+pub const fn landing_slot(listener: Rank, emitter: Rank) -> u32 {
+    emitter.0 - (emitter.0 > listener.0) as u32
+}
+
+/// How many places `peer` is behind the right neighbour of `rank`.
+pub const fn step_to(rank: Rank, peer: Rank, world: u32) -> u32 {
+    let step = peer.0 + world - rank.0 - 1;
+    if step < world { step } else { step - world }
+}
+
+/// Where the areas of a workspace lie, for a communicator that takes calls of up to `capacity_bytes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkspaceLayout {
+    /// Start of the area that peers gather reduced parts from.
+    pub scratch_offset_bytes: usize,
+    /// Start of the first staging bank.
+    pub staging_offset_bytes: usize,
+    /// Bytes from one staging bank to the next.
+    pub staging_bank_bytes: usize,
+    /// Start of the landing area, to the end of the workspace; its words are [`MARKER`](super::abi::MARKER) before the first call.
+    pub landing_offset_bytes: usize,
+    /// Bytes of one landing slot; there are `ranks - 1` in each generation.
+    pub landing_slot_bytes: usize,
+    /// Bytes of the whole workspace.
+    pub total_bytes: usize,
+}
+
+impl WorkspaceLayout {
+    /// The layout for `world` ranks, a capacity of `scratch_bytes` and `staging_bytes` a call, and landing slots of
+    /// `landing_bytes`; a capacity of 0 takes no space.
+    ///
+    /// # Errors
+    /// `None` when the sizes do not fit the address space.
+    pub const fn new(
+        world: u32,
+        scratch_bytes: usize,
+        staging_bytes: usize,
+        landing_bytes: usize,
+    ) -> Option<WorkspaceLayout> {
+        const fn area(bytes: usize) -> Option<usize> {
+            bytes.checked_next_multiple_of(AREA_ALIGN_BYTES)
+        }
+        let (Some(scratch), Some(bank)) = (area(scratch_bytes), area(staging_bytes)) else { return None };
+        let Some(slot) = area(landing_bytes) else { return None };
+        let Some(staging_offset_bytes) = SIGNAL_BYTES.checked_add(scratch) else { return None };
+        let Some(banks) = bank.checked_mul(BANKS) else { return None };
+        let Some(landing_offset_bytes) = staging_offset_bytes.checked_add(banks) else { return None };
+        let Some(landing) = slot.checked_mul(world.saturating_sub(1) as usize * GENERATIONS) else { return None };
+        let Some(total_bytes) = landing_offset_bytes.checked_add(landing) else { return None };
+        Some(WorkspaceLayout {
+            scratch_offset_bytes: SIGNAL_BYTES,
+            staging_offset_bytes,
+            staging_bank_bytes: bank,
+            landing_offset_bytes,
+            landing_slot_bytes: slot,
+            total_bytes,
+        })
+    }
+}

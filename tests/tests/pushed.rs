@@ -1,0 +1,215 @@
+//! Pushes, thread by thread: what goes to whom and where, what is cleared, and what a rank does whose peer does not come.
+
+mod lone;
+
+use std::collections::BTreeSet;
+
+use allfold::{Algorithm, GaveUp, Phase, Rank};
+use allfold_kernels::protocol::abi::{Bank, CALLS_PER_ANNOUNCEMENT, FlagRow, MARKER, MAX_BLOCKS};
+use allfold_kernels::protocol::element::{Bf16, Element, F16, F32};
+use allfold_kernels::protocol::epoch::Epoch;
+use allfold_kernels::protocol::machine::{Landing, Region};
+use allfold_kernels::protocol::one_shot_push::one_shot_push;
+use allfold_kernels::protocol::share::{packs, part_packs};
+use allfold_kernels::protocol::two_shot_push::two_shot_push;
+use lone::Lone;
+
+const PUSHES: [Algorithm; 2] = [Algorithm::OneShotPush, Algorithm::TwoShotPush];
+const ANNOUNCED: u64 = CALLS_PER_ANNOUNCEMENT;
+
+fn run<T: Element>(algorithm: Algorithm, m: &Lone) {
+    macro_rules! worlds {
+        ($($W:literal)*) => {
+            match (algorithm, m.world) {
+                $(
+                    (Algorithm::OneShotPush, $W) => one_shot_push::<_, T, $W>(m),
+                    (Algorithm::TwoShotPush, $W) => two_shot_push::<_, T, $W>(m),
+                )*
+                _ => panic!("{algorithm:?}, {} ranks", m.world),
+            }
+        };
+    }
+    worlds!(2 3 4 5 6 7 8);
+}
+
+/// A thread in the call after `last`, all of whose peers have announced the calls up to that one.
+fn thread<T: Element>(world: u32, elems: u64, last: u64) -> Lone {
+    let mut m = Lone::new(world, elems, T::DTYPE.lanes() as u64, Epoch(last));
+    let row = FlagRow { phase: Phase::Start, bank: Epoch(last).bank(), block: 0 };
+    m.flags.extend((0..world).map(|peer| ((row, Rank(peer)), Epoch(last))));
+    m.landed = |_, _| true;
+    m
+}
+
+/// What all threads of all ranks did in one call.
+#[derive(Default)]
+struct Done {
+    /// Emitter, listener and pack of a slot.
+    pushed: BTreeSet<(Rank, Rank, u64)>,
+    cleared: BTreeSet<(Rank, Rank, u64)>,
+    /// Rank and element.
+    stored: BTreeSet<(u32, u64)>,
+}
+
+fn call<T: Element>(algorithm: Algorithm, world: u32, elems: u64, grid: (u32, u32), last: u64, aligned: bool) -> Done {
+    let mut done = Done::default();
+    let generation = Epoch(last).next().generation();
+    for rank in 0..world {
+        for (block, thread_of_block) in (0..grid.0).flat_map(|block| (0..grid.1).map(move |thread| (block, thread))) {
+            let mut m = thread::<T>(world, elems, last);
+            (m.rank, m.block, m.thread, m.blocks, m.threads) = (rank, block, thread_of_block, grid.0, grid.1);
+            // What is to be pushed is the marker itself; it must not arrive as such.
+            (m.word, m.aligned) = (MARKER, aligned);
+            run::<T>(algorithm, &m);
+            let pack = |at: &Landing| {
+                assert_eq!(at.generation, generation);
+                at.pack
+            };
+            for (listener, at) in m.pushed.borrow().iter() {
+                assert!(done.pushed.insert((Rank(rank), *listener, pack(at))), "{at:?} is pushed twice");
+            }
+            for (emitter, at) in m.cleared.borrow().iter() {
+                assert!(done.cleared.insert((*emitter, Rank(rank), pack(at))), "{at:?} is cleared twice");
+            }
+            for access in m.stores.borrow().iter() {
+                assert_eq!((access.region, access.owner), (Region::Output, Rank(rank)));
+                for elem in access.elem..access.elem + access.elems {
+                    assert!(done.stored.insert((rank, elem)), "element {elem} of {elems} is stored twice");
+                }
+            }
+            assert!(m.given.borrow().is_empty() && m.reports.borrow().is_empty());
+            let moves_data = !(m.pushed.borrow().is_empty() && m.cleared.borrow().is_empty());
+            assert!(!moves_data || block > 0 || grid.0 == 1, "block 0 of several moves no data");
+        }
+    }
+    done
+}
+
+/// Every element is summed once, every pack goes once to each peer, to a place of its own in the slot, and the listener
+/// clears that place, once.
+fn landings<T: Element>(algorithm: Algorithm) {
+    let lanes = T::DTYPE.lanes() as u64;
+    for world in [2, 3, 8] {
+        for grid in [(1, 1), (2, 1), (1, 33), (4, 3), (3, 5)] {
+            for elems in (0..70).chain([127, 129, 300]) {
+                let of = |aligned| call::<T>(algorithm, world, elems, grid, elems, aligned);
+                let done = of(true);
+                let packs = packs(T::DTYPE, elems);
+                assert_eq!(packs, elems.div_ceil(lanes));
+                assert_eq!(done.stored.len() as u64, u64::from(world) * elems, "{elems} elements by {grid:?}");
+                assert_eq!(done.pushed, done.cleared, "{elems} elements by {grid:?}");
+                let peers = u64::from(world) - 1;
+                // Each rank pushes the whole to each peer; or to each its part, and to all the sum of its own.
+                let (all, slot) = if algorithm == Algorithm::OneShotPush {
+                    (u64::from(world) * peers * packs, packs)
+                } else {
+                    (2 * peers * packs, 2 * part_packs(packs, world))
+                };
+                assert_eq!(done.pushed.len() as u64, all, "{elems} elements of {world} ranks");
+                assert!(done.pushed.iter().all(|&(_, _, pack)| pack < slot), "{elems} elements of {world} ranks");
+                let not = of(false);
+                assert!(not.stored == done.stored && not.pushed == done.pushed && not.cleared == done.cleared);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_pack_lands_once_and_is_cleared_once_in_f32() {
+    PUSHES.into_iter().for_each(landings::<F32>);
+}
+
+#[test]
+fn every_pack_lands_once_and_is_cleared_once_in_16_bits() {
+    PUSHES.into_iter().for_each(landings::<F16>);
+    PUSHES.into_iter().for_each(landings::<Bf16>);
+}
+
+/// The epoch's low bits, as a report has them.
+fn low(epoch: Epoch) -> u64 {
+    epoch.0 & ((1 << 40) - 1)
+}
+
+/// Of rank 0's one thread: pack 2 of the last rank never comes. `Lone` fails where anything is done after the report.
+#[test]
+fn a_peer_whose_pack_does_not_land_is_named_and_nothing_more_is_touched() {
+    for algorithm in PUSHES {
+        for world in 2..=8 {
+            for last in [0, 6, ANNOUNCED - 1, ANNOUNCED, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
+                // Three packs of each part or, for a one-shot, in all: the third is a term.
+                let packs = if algorithm == Algorithm::OneShotPush { 3 } else { 3 * u64::from(world) };
+                let mut m = thread::<F32>(world, 4 * packs, last);
+                m.landed = match world {
+                    2 => |rank, at| rank != Rank(1) || at.pack != 2,
+                    _ => |rank, at| rank != Rank(2) || at.pack != 2,
+                };
+                let missing = Rank(if world == 2 { 1 } else { 2 });
+                run::<F32>(algorithm, &m);
+                let wanted = GaveUp { phase: Phase::Landing, missing, block: 0, epoch_low: low(Epoch(last).next()) };
+                assert_eq!(*m.reports.borrow(), [wanted], "{algorithm:?} {world} ranks after {last}");
+                assert!(m.epochs.borrow().iter().all(|&epoch| epoch == Epoch(last)), "the epoch stays");
+                // What came before is summed and cleared, of every peer; nothing of what did not come.
+                let cleared: Vec<_> = m.cleared.borrow().iter().map(|(_, at)| at.pack).collect();
+                assert_eq!(cleared.len() as u32, 2 * (world - 1));
+                assert!(cleared.iter().all(|&pack| pack < 2));
+                assert_eq!(m.stores.borrow().iter().map(|access| access.elem).collect::<Vec<_>>(), [0, 4]);
+            }
+        }
+    }
+}
+
+/// The sum of a two-shot that does not land: the terms of all have been summed before.
+#[test]
+fn an_owner_whose_sum_does_not_land_is_named() {
+    let mut m = thread::<F32>(3, 4 * 6, 6);
+    // Parts of two packs, so sums land at packs 2 and 3.
+    m.landed = |rank, at| rank != Rank(2) || at.pack != 3;
+    run::<F32>(Algorithm::TwoShotPush, &m);
+    let wanted = GaveUp { phase: Phase::Landing, missing: Rank(2), block: 0, epoch_low: 7 };
+    assert_eq!(*m.reports.borrow(), [wanted]);
+    let stored: BTreeSet<_> = m.stores.borrow().iter().map(|access| access.elem / 4).collect();
+    assert!(stored.contains(&0) && stored.contains(&1) && !stored.contains(&5), "{stored:?}");
+    assert!(m.epochs.borrow().iter().all(|&epoch| epoch == Epoch(6)), "the epoch stays");
+}
+
+/// One call in four is announced, by block 0, to all; the next one waits for that, in block 0, once the epoch has moved.
+#[test]
+fn announcements_are_made_and_waited_for_by_block_0_in_one_call_of_four() {
+    for (algorithm, last) in PUSHES
+        .into_iter()
+        .flat_map(|algorithm| (0..2 * ANNOUNCED).chain(u64::MAX - 5..=u64::MAX).map(move |last| (algorithm, last)))
+    {
+        for (block, blocks) in [(0, 1), (0, 2), (1, 2)] {
+            let epoch = Epoch(last).next();
+            let of = |missing: Option<Rank>| {
+                let mut m = thread::<F32>(4, 64, last);
+                (m.block, m.blocks) = (block, blocks);
+                m.flags.retain(|&(_, rank), _| Some(rank) != missing);
+                // A flag that no call has written for long.
+                m.flags.extend(missing.map(|rank| {
+                    (
+                        (FlagRow { phase: Phase::Start, bank: Epoch(last).bank(), block: 0 }, rank),
+                        Epoch(last.wrapping_sub(8)),
+                    )
+                }));
+                run::<F32>(algorithm, &m);
+                m
+            };
+            let m = of(None);
+            assert!(m.reports.borrow().is_empty());
+            let announces = block == 0 && epoch.0.is_multiple_of(ANNOUNCED);
+            let row = FlagRow { phase: Phase::Start, bank: Bank((epoch.0 % 2) as u32), block: 0 };
+            let told: Vec<_> = (1..4).map(|peer| (Rank(peer), row, epoch)).filter(|_| announces).collect();
+            assert_eq!(*m.told.borrow(), told);
+            let moved = m.epochs.borrow().iter().filter(|&&word| word == epoch).count();
+            assert_eq!(moved, MAX_BLOCKS / blocks as usize, "each block moves its share of the words");
+
+            let m = of(Some(Rank(2)));
+            let waits = block == 0 && last.is_multiple_of(ANNOUNCED);
+            let wanted = GaveUp { phase: Phase::Start, missing: Rank(2), block, epoch_low: low(Epoch(last)) };
+            assert_eq!(*m.reports.borrow(), if waits { vec![wanted] } else { vec![] }, "{algorithm:?} after {last}");
+            let moved = m.epochs.borrow().iter().filter(|&&word| word == epoch).count();
+            assert_eq!(moved, MAX_BLOCKS / blocks as usize, "the call itself has ended");
+        }
+    }
+}
