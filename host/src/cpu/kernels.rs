@@ -61,9 +61,17 @@ fn of_world<M: Machine, T: Element>(algorithm: Algorithm, args: &KernelArgs, m: 
                     (Algorithm::TwoShotPush, $W) => two_shot_push::<_, T, $W>(m),
                     (Algorithm::OnePass, $W) => one_pass::<_, T, $W>(m, protocol),
                 )*
-                // Checked when the communicator was made.
                 (Algorithm::Exchange, 2) => exchange::<_, T>(m, protocol),
-                (_, world) => unreachable!("{world} ranks: a communicator has 1 to 8"),
+                // Ranks are checked when the communicator is made, an exchange's by the plan.
+                (
+                    Algorithm::OneShot
+                    | Algorithm::TwoShot
+                    | Algorithm::OneShotPush
+                    | Algorithm::TwoShotPush
+                    | Algorithm::OnePass
+                    | Algorithm::Exchange,
+                    world,
+                ) => unreachable!("{algorithm:?} over {world} ranks, which no communicator or plan allows"),
             }
         };
     }

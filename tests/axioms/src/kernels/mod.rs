@@ -158,9 +158,14 @@ fn cut_down(program: &Program, load: &Expected) -> Program {
         Op::Load { into, until, .. } => until.is_some() || *into == load.reg,
         Op::Add { .. } | Op::Fence(..) | Op::BarSync | Op::GridWait => true,
     };
+    retain(program, keep)
+}
+
+/// The operations of `program` that `keep` keeps, and the threads that have any.
+fn retain(program: &Program, keep: impl Fn(&Op) -> bool) -> Program {
     let mut program = program.clone();
     for thread in &mut program.threads {
-        thread.ops.retain(keep);
+        thread.ops.retain(&keep);
     }
     program.threads.retain(|thread| !thread.ops.is_empty());
     program

@@ -196,12 +196,7 @@ fn cut_down(program: &Program, loc: &Loc, load: Option<&Expected>, assumptions: 
         }
         Op::Add { .. } | Op::Fence(..) | Op::BarSync | Op::GridWait => true,
     };
-    let mut program = program.clone();
-    for thread in &mut program.threads {
-        thread.ops.retain(keep);
-    }
-    program.threads.retain(|thread| !thread.ops.is_empty());
-    program
+    super::retain(program, keep)
 }
 
 /// What has happened when the kernel `grid` has pushed to `loc`, and nobody has polled there yet.
