@@ -100,6 +100,20 @@ def read_peers(text):
     return Peers(report["gpu"], report["world"], report["dtype"], report.get("date", "")[:10], times, errors)
 
 
+def together(runs):
+    """Several runs of peers.py, of different columns, as one."""
+    first, *others = runs
+    for other in others:
+        if (other.gpu, other.world, other.dtype, other.date) != (first.gpu, first.world, first.dtype, first.date):
+            raise ValueError("runs of peers.py on different GPUs, or of different days or types, are not one")
+        if both := sorted(set(first.times) & set(other.times)):
+            raise ValueError(f"{', '.join(both)}: in two runs of peers.py")
+        first = dataclasses.replace(
+            first, times={**first.times, **other.times}, errors={**first.errors, **other.errors}
+        )
+    return first
+
+
 def join(ours, peers):
     """A row for each of our sizes."""
     if ours.ranks != peers.world or peers.gpu not in ours.device:
@@ -177,7 +191,9 @@ def pictures(ours, peers, gbps, floor_us):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--allfold", required=True, metavar="FILE", help="of `allfold bench --graph`, JSON or CSV")
-    parser.add_argument("--peers", required=True, metavar="FILE", help="of peers.py")
+    parser.add_argument(
+        "--peers", required=True, nargs="+", metavar="FILE", help="of peers.py; several, with other columns each, are one"
+    )
     parser.add_argument("--protocol", default="allfold", metavar="NAME", help="whose rows count [default: allfold]")
     parser.add_argument(
         "--out", metavar="FOLDER", help="where latency.svg and bandwidth.svg go; without it, none are drawn"
@@ -192,8 +208,11 @@ def main():
     )  # fmt: skip
     args = parser.parse_args()
     try:
-        with open(args.peers, encoding="utf-8") as file:
-            peers = read_peers(file.read())
+        runs = []
+        for path in args.peers:
+            with open(path, encoding="utf-8") as file:
+                runs.append(read_peers(file.read()))
+        peers = together(runs)
         with open(args.allfold, encoding="utf-8") as file:
             ours = read_ours(file.read(), args.protocol, peers.dtype)
         rows = join(ours, peers)

@@ -27,6 +27,18 @@ def peers_text(*rows, **more):
 
 
 class Reading(unittest.TestCase):
+    def test_runs_of_other_columns_are_one(self):
+        one = plot.read_peers(peers_text({"bytes": 512, "nccl": 9.0}))
+        other = plot.read_peers(peers_text({"bytes": 512, "sgl_1push": 2.5}, errors={"sgl_2push": "gone"}))
+        both = plot.together([one, other])
+        self.assertEqual(both.times, {"nccl": {512: 9.0}, "sgl_1push": {512: 2.5}})
+        self.assertEqual(both.errors, {"sgl_2push": "gone"})
+        with self.assertRaisesRegex(ValueError, "nccl: in two runs"):
+            plot.together([one, one])
+        later = plot.read_peers(peers_text({"bytes": 512, "sgl_1push": 2.5}, date="2026-11-30"))
+        with self.assertRaisesRegex(ValueError, "not one"):
+            plot.together([one, later])
+
     def test_csv_and_json_are_the_same(self):
         text = csv_text({"size": 512, "us": 4.5}, {"protocol": "vllm", "size": 512, "us": 3.5}, {"size": 1024, "us": 5})
         from_csv = plot.read_ours(text, "allfold", "bf16")
