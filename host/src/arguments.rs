@@ -1,6 +1,8 @@
 //! Request, plan and workspaces made into kernel arguments: the same for every backend.
 
-use allfold_kernels::protocol::abi::{InputMode, KernelArgs, MAX_RANKS, Rank, WorkspaceLayout, landing_slot};
+use allfold_kernels::protocol::abi::{
+    InputMode, KernelArgs, LANDING_SHARED_PACKS, MAX_RANKS, Rank, WorkspaceLayout, landing_slot,
+};
 
 use crate::buffers::RawBuffers;
 use crate::options::{Delays, Options};
@@ -91,7 +93,9 @@ impl Workspaces {
                 landings: self.slots_on_peers(Rank(rank)),
                 landing: self.addresses[rank as usize] + self.layout.landing_offset_bytes as u64,
                 landing_slot_bytes: self.layout.landing_slot_bytes as u64,
-                generation_bytes: self.layout.landing_slot_bytes as u64 * u64::from(self.world - 1),
+                landing_shared_packs: (LANDING_SHARED_PACKS / (self.world.max(2) - 1))
+                    .min(self.layout.landing_slot_packs()),
+                generation_packs: self.layout.landing_generation_packs(self.world),
                 poll_limit: self.poll_limit,
                 rank,
                 world: self.world,

@@ -208,13 +208,11 @@ pub enum Error {
         /// Blocks that no communicator holds.
         free: u32,
     },
-    /// A kernel of which not even one block fits a multiprocessor.
-    #[error("GPU {ordinal} cannot run a kernel with blocks of {threads} threads")]
+    /// A kernel of which a multiprocessor does not hold even the smallest blocks.
+    #[error("GPU {ordinal} cannot run a kernel, not even by the smallest blocks")]
     KernelTooLarge {
         /// Its ordinal.
         ordinal: u32,
-        /// Threads of a block.
-        threads: u32,
     },
     /// `CUDA_LAUNCH_BLOCKING=1`: the first rank's launch would wait for ranks that are not launched yet.
     #[error("CUDA_LAUNCH_BLOCKING is set: one thread could never launch the second rank")]
@@ -273,6 +271,14 @@ pub enum Error {
     CapacityTooLarge {
         /// Bytes asked for.
         capacity_bytes: u64,
+    },
+    /// Landing slots are larger than kernels can address.
+    #[error("landing slots of {landing_bytes} bytes: {most_bytes} are the most for so many ranks")]
+    LandingTooLarge {
+        /// Bytes of a slot that were asked for.
+        landing_bytes: u64,
+        /// Most bytes that it may have.
+        most_bytes: u64,
     },
     /// The host has too little memory, or will start no more threads.
     #[error("{what}: {source}")]

@@ -24,14 +24,34 @@ pub struct Limits {
     pub world: u32,
     /// Most blocks that can be resident for each rank.
     pub max_blocks: u32,
-    /// Most threads of a block.
-    pub max_threads: u32,
+    /// Most threads of a block, for each algorithm in the order of [`Algorithm::ALL`]: what a kernel's registers allow, and on
+    /// sm_90 and later half of a multiprocessor, unless the communicator holds all blocks of its GPUs.
+    pub max_threads: [u32; Algorithm::ALL.len()],
     /// Bytes of one staging bank.
     pub staging_bytes: u64,
     /// Bytes of the scratch area.
     pub scratch_bytes: u64,
     /// Bytes of a landing slot.
     pub landing_bytes: u64,
+}
+
+impl Limits {
+    /// Most threads of a block of `algorithm`'s kernels.
+    pub fn threads_of(&self, algorithm: Algorithm) -> u32 {
+        const {
+            let mut index = 0;
+            while index < Algorithm::ALL.len() {
+                assert!(Algorithm::ALL[index] as usize == index, "ALL is in the order of declaration");
+                index += 1;
+            }
+        }
+        self.max_threads[algorithm as usize]
+    }
+
+    /// Most threads of a block, whatever the algorithm.
+    pub fn threads_of_all(&self) -> u32 {
+        self.max_threads.into_iter().min().unwrap_or(0)
+    }
 }
 
 /// How a call is done.
@@ -147,9 +167,10 @@ impl Plan {
         // The block of a push that moves no data.
         let idle_blocks = u32::from(algorithm.pushes());
         let max_blocks = limits.max_blocks.min(options.max_blocks.unwrap_or(u32::MAX));
+        let max_threads = limits.threads_of(algorithm);
         // No more threads than packs, in whole warps: a small block starts and synchronises sooner.
         let busy_threads = work_packs.clamp(1, u64::from(row.threads.max(1))).next_multiple_of(WARP_THREADS) as u32;
-        let threads = call.threads.unwrap_or(busy_threads.min(row.threads).min(limits.max_threads));
+        let threads = call.threads.unwrap_or(busy_threads.min(row.threads).min(max_threads));
         let blocks = match call.blocks {
             Some(blocks) => blocks,
             None => {
@@ -160,8 +181,8 @@ impl Plan {
                     + idle_blocks.min(max_blocks.saturating_sub(1))
             }
         };
-        if !(1..=max_blocks).contains(&blocks) || !(1..=limits.max_threads).contains(&threads) {
-            return Err(Error::Grid { blocks, threads, max_blocks, max_threads: limits.max_threads });
+        if !(1..=max_blocks).contains(&blocks) || !(1..=max_threads).contains(&threads) {
+            return Err(Error::Grid { blocks, threads, max_blocks, max_threads });
         }
         Ok(Plan { algorithm, input, protocol, blocks, threads })
     }

@@ -1,7 +1,9 @@
 //! What every backend needs to know before a communicator is made: can it be, how large are its workspaces; and a word
 //! about a protocol that is not known to be sound.
 
-use allfold_kernels::protocol::abi::{Algorithm, Dtype, MAX_RANKS, PACK_BYTES, WorkspaceLayout};
+use allfold_kernels::protocol::abi::{
+    AREA_ALIGN_BYTES, Algorithm, Dtype, GENERATIONS, MAX_RANKS, PACK_BYTES, WorkspaceLayout,
+};
 use allfold_kernels::protocol::share::part_packs;
 use allfold_kernels::protocol::soundness::Soundness;
 
@@ -45,19 +47,55 @@ pub(crate) fn prepare(world: usize, options: &Options, landing_bytes: u64) -> Re
     let packs = capacity_bytes / PACK_BYTES;
     let scratch_bytes = if two_shot { part_packs(packs as u64, ranks) as usize * PACK_BYTES } else { 0 };
     let pushes = plan::forms(options, ranks).any(|(algorithm, ..)| algorithm.pushes());
-    let landing_bytes =
-        options.landing_bytes.unwrap_or(landing_bytes / u64::from(ranks)).min(capacity_bytes as u64) as usize;
-    let landing_bytes = if pushes && world > 1 { landing_bytes.next_multiple_of(PACK_BYTES) } else { 0 };
+    let landing_bytes = options.landing_bytes.unwrap_or(landing_bytes / u64::from(ranks));
+    if landing_bytes > most_landing_bytes(ranks) {
+        return Err(Error::LandingTooLarge { landing_bytes, most_bytes: most_landing_bytes(ranks) });
+    }
+    let landing_bytes = if pushes && world > 1 { (landing_bytes as usize).next_multiple_of(PACK_BYTES) } else { 0 };
     let slot_bytes = if landing_bytes > 0 { landing_bytes.saturating_add(PACK_BYTES) } else { 0 };
     let layout = WorkspaceLayout::new(ranks, scratch_bytes, staging_bytes, slot_bytes);
     let Some(layout) = layout else { return Err(too_large) };
     let limits = Limits {
         world: ranks,
         max_blocks: 0,
-        max_threads: 0,
+        max_threads: [0; Algorithm::ALL.len()],
         staging_bytes: staging_bytes as u64,
         scratch_bytes: scratch_bytes as u64,
         landing_bytes: landing_bytes as u64,
     };
     Ok((ranks, layout, limits))
+}
+
+/// Bytes of the largest landing slot: 32 bits count the packs of all those that a rank has, each of which has one more.
+fn most_landing_bytes(ranks: u32) -> u64 {
+    let slots = GENERATIONS as u64 * u64::from(ranks.saturating_sub(1).max(1));
+    (u64::from(u32::MAX) * PACK_BYTES as u64 / slots) / AREA_ALIGN_BYTES as u64 * AREA_ALIGN_BYTES as u64
+        - AREA_ALIGN_BYTES as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_landing_slot_has_a_layout_and_a_larger_one_is_refused() {
+        for world in 2..=MAX_RANKS {
+            let of = |landing_bytes| {
+                let options = Options { landing_bytes: Some(landing_bytes), ..Options::default() };
+                prepare(world, &options, 0)
+            };
+            let most = most_landing_bytes(world as u32);
+            let (_, layout, limits) = of(most).expect("it is the largest");
+            assert_eq!(limits.landing_bytes, most);
+            assert!(
+                u64::from(layout.landing_generation_packs(world as u32)) * GENERATIONS as u64 <= u64::from(u32::MAX)
+            );
+            let error = of(most + 1).expect_err("it is larger");
+            assert!(
+                matches!(error, Error::LandingTooLarge { landing_bytes, most_bytes }
+                    if (landing_bytes, most_bytes) == (most + 1, most)),
+                "{error}"
+            );
+        }
+    }
 }

@@ -56,9 +56,9 @@ impl Row {
 }
 
 const H200X2: Source =
-    Source::Measured { device: "two H200, NVLink", date: "2026-11-29", command: "host/benches/sweep.sh 0,1" };
+    Source::Measured { device: "two H200, NVLink", date: "2026-11-30", command: "host/benches/sweep.sh 0,1" };
 const MODEL: Source = Source::Reasoned(
-    "µs, S in bytes, N ranks, W = 335 KB/µs of a link: one_shot_push 2.4 + (N-1) S/W, two_shot_push 3.6 + 2(N-1)/N S/W, \
+    "µs, S in bytes, N ranks, W = 335 KB/µs of a link: one_shot_push 1.7 + (N-1) S/W, two_shot_push 2.7 + 2(N-1)/N S/W, \
      one_pass 7 + 2(N-1)/N S/(1.03 W), fitted on two H200",
 );
 
@@ -84,32 +84,32 @@ pub const CPU_ROWS: &[Row] = &[
 /// pushes have a limit, a registered exchange is out of place, a one-pass wants registered buffers. Behind the pushes' rows
 /// stand those for who has none.
 pub const ROWS: &[Row] = &[
-    row_of(2, 256 << 10, Algorithm::OneShotPush, (132, 128), H200X2),
+    row_of(2, 128 << 10, Algorithm::OneShotPush, (132, 128), H200X2),
     row_of(2, 512 << 10, Algorithm::OneShotPush, (132, 256), H200X2),
-    row_of(2, 2 << 20, Algorithm::OneShotPush, (132, 512), H200X2),
-    row_of(2, 6 << 20, Algorithm::OneShotPush, (132, 1024), H200X2),
-    row_of(2, 16 << 20, Algorithm::TwoShotPush, (132, 1024), H200X2),
+    row_of(2, 1 << 20, Algorithm::OneShotPush, (132, 512), H200X2),
+    row_of(2, 4608 << 10, Algorithm::OneShotPush, (132, 1024), H200X2),
+    row_of(2, 16 << 20, Algorithm::TwoShotPush, (132, 512), H200X2),
     row_of(2, 4 << 20, Algorithm::OneShot, (132, 512), H200X2),
     row_of(2, u64::MAX, Algorithm::Exchange, (132, 1024), H200X2),
     row_of(2, u64::MAX, Algorithm::OnePass, (132, 1024), H200X2),
     row_of(2, u64::MAX, Algorithm::OneShot, (132, 1024), H200X2),
     row_of(2, u64::MAX, Algorithm::TwoShot, (132, 1024), H200X2),
-    row_of(3, 600 << 10, Algorithm::OneShotPush, (132, 256), MODEL),
+    row_of(3, 500 << 10, Algorithm::OneShotPush, (132, 256), MODEL),
     row_of(3, 16 << 20, Algorithm::TwoShotPush, (132, 512), MODEL),
     row_of(3, 1 << 20, Algorithm::OneShot, (64, 512), WIRE),
     row_of(3, u64::MAX, Algorithm::OnePass, (132, 1024), MODEL),
     row_of(3, u64::MAX, Algorithm::TwoShot, (132, 1024), MODEL),
-    row_of(4, 256 << 10, Algorithm::OneShotPush, (132, 256), MODEL),
+    row_of(4, 220 << 10, Algorithm::OneShotPush, (132, 256), MODEL),
     row_of(4, 16 << 20, Algorithm::TwoShotPush, (132, 512), MODEL),
     row_of(4, 512 << 10, Algorithm::OneShot, (64, 512), WIRE),
     row_of(4, u64::MAX, Algorithm::OnePass, (132, 1024), MODEL),
     row_of(4, u64::MAX, Algorithm::TwoShot, (132, 1024), MODEL),
-    row_of(6, 120 << 10, Algorithm::OneShotPush, (132, 256), MODEL),
+    row_of(6, 100 << 10, Algorithm::OneShotPush, (132, 256), MODEL),
     row_of(6, 16 << 20, Algorithm::TwoShotPush, (132, 256), MODEL),
     row_of(6, 256 << 10, Algorithm::OneShot, (64, 512), WIRE),
     row_of(6, u64::MAX, Algorithm::OnePass, (132, 512), MODEL),
     row_of(6, u64::MAX, Algorithm::TwoShot, (132, 512), MODEL),
-    row_of(8, 76 << 10, Algorithm::OneShotPush, (132, 256), MODEL),
+    row_of(8, 64 << 10, Algorithm::OneShotPush, (132, 256), MODEL),
     row_of(8, 16 << 20, Algorithm::TwoShotPush, (132, 256), MODEL),
     row_of(8, 256 << 10, Algorithm::OneShot, (64, 512), WIRE),
     row_of(8, u64::MAX, Algorithm::OnePass, (132, 512), MODEL),

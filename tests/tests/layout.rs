@@ -9,11 +9,13 @@ use std::ops::Range;
 use allfold::{Dtype, GaveUp, MAX_BLOCKS, MAX_RANKS, Phase, Preset, Protocol, Rank};
 use allfold_kernels::protocol::abi::{
     AREA_ALIGN_BYTES, BANKS, Bank, FIRST_WRONG_OFFSET_BYTES, FLAGS_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, GENERATIONS,
-    SIGNAL_BYTES, WRONG_OFFSET_BYTES, WorkspaceLayout, epoch_offset_bytes, flag_offset_bytes,
+    SIGNAL_BYTES, WRONG_OFFSET_BYTES, WorkspaceLayout, cursor_offset_bytes, epoch_offset_bytes, first_words,
+    flag_offset_bytes,
 };
 use allfold_kernels::protocol::element::{Bf16, Element, F16, F32};
 use allfold_kernels::protocol::epoch::Epoch;
-use allfold_kernels::protocol::machine::{Machine, Region};
+use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::share::{Span, Step, Unit, for_each, packs, part, part_packs};
 use allfold_kernels::protocol::spec::{Check, Order, Reuse, Scope, Start};
 use lone::Lone;
@@ -23,7 +25,7 @@ const WORD: usize = size_of::<u64>();
 #[test]
 fn every_flag_has_a_word_of_its_own() {
     let mut seen = HashSet::new();
-    for phase in Phase::BARRIERS {
+    for phase in Phase::BARRIERS.into_iter().chain([Phase::Landing]) {
         for bank in 0..BANKS as u32 {
             for block in 0..MAX_BLOCKS as u32 {
                 for emitter in 0..MAX_RANKS as u32 {
@@ -35,6 +37,36 @@ fn every_flag_has_a_word_of_its_own() {
         }
     }
     assert_eq!(seen.len() * WORD, FLAGS_BYTES);
+}
+
+/// Flags and epoch words say what the last call was, and cursors that a generation of that number is empty.
+#[test]
+fn a_new_workspace_begins_with_words_of_the_last_call() {
+    for last in [0, 7, u64::MAX] {
+        let words: Vec<_> = first_words(last).collect();
+        assert_eq!(words.len() * WORD, GAVE_UP_OFFSET_BYTES);
+        for block in [0, 1, MAX_BLOCKS as u32 - 1] {
+            let row = FlagRow { phase: Phase::Landing, bank: Bank(1), block };
+            for offset in [flag_offset_bytes(row, Rank(3)), epoch_offset_bytes(block)] {
+                assert_eq!(words[offset / WORD], last);
+            }
+            let cursor = cursor_offset_bytes(block) / WORD;
+            let wanted = Cursor { serial: last, used: 0, announced: false };
+            assert_eq!(Cursor::decode([words[cursor], words[cursor + 1]]), wanted);
+        }
+    }
+}
+
+#[test]
+fn a_cursor_is_read_as_it_was_written() {
+    for serial in [0, 1, u64::from(u32::MAX), u64::MAX] {
+        for used in [0, 1, 1 << 31, u32::MAX] {
+            for announced in [false, true] {
+                let cursor = Cursor { serial, used, announced };
+                assert_eq!(Cursor::decode(cursor.encode()), cursor);
+            }
+        }
+    }
 }
 
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
@@ -49,7 +81,9 @@ fn nothing_of_a_workspace_overlaps() {
             let layout = WorkspaceLayout::new(world, scratch_bytes, staging_bytes, landing_bytes).unwrap();
             let epochs =
                 (0..MAX_BLOCKS as u32).map(|block| epoch_offset_bytes(block)..epoch_offset_bytes(block) + WORD);
-            let mut areas: Vec<_> = std::iter::once(0..FLAGS_BYTES).chain(epochs).collect();
+            let cursors =
+                (0..MAX_BLOCKS as u32).map(|block| cursor_offset_bytes(block)..cursor_offset_bytes(block) + 2 * WORD);
+            let mut areas: Vec<_> = std::iter::once(0..FLAGS_BYTES).chain(epochs).chain(cursors).collect();
             areas.extend([GAVE_UP_OFFSET_BYTES, WRONG_OFFSET_BYTES].map(|offset| offset..offset + WORD));
             areas.push(FIRST_WRONG_OFFSET_BYTES..FIRST_WRONG_OFFSET_BYTES + 2 * WORD);
             assert!(areas.iter().all(|area| area.end <= SIGNAL_BYTES && area.start.is_multiple_of(WORD)));
@@ -171,21 +205,38 @@ fn parts_cover_all_packs_once() {
 struct Visit;
 
 impl<M: Machine> Step<M> for Visit {
-    fn run<U: Unit>(&self, m: &M, unit: U) {
-        // The dtype only counts lanes, and every test here has those of its machine.
-        unit.store::<M, F32>(m, Region::Output, unit.load::<M, F32>(m, Region::Source, m.rank()));
+    type Loaded = Pack;
+
+    // The dtype only counts lanes, and every test here has those of its machine.
+    fn load<U: Unit>(&self, m: &M, unit: U) -> Pack {
+        unit.load::<M, F32>(m, Region::Source, m.rank())
+    }
+    fn finish<U: Unit>(&self, m: &M, unit: U, loaded: Pack) {
+        unit.store::<M, F32>(m, Region::Output, loaded);
     }
 }
 
 /// Which block has which element of `span`; fails when one has none, or two.
-fn owners<T: Element>(elems: u64, span: Span, (blocks, threads): (u32, u32), aligned: bool) -> Vec<u32> {
+fn owners<T: Element>(elems: u64, span: Span, grid: (u32, u32), aligned: bool) -> Vec<u32> {
+    let owners = owners_ahead::<T, 1>(elems, span, grid, aligned);
+    assert_eq!(owners_ahead::<T, 2>(elems, span, grid, aligned), owners);
+    assert_eq!(owners_ahead::<T, 4>(elems, span, grid, aligned), owners);
+    owners
+}
+
+fn owners_ahead<T: Element, const AHEAD: usize>(
+    elems: u64,
+    span: Span,
+    (blocks, threads): (u32, u32),
+    aligned: bool,
+) -> Vec<u32> {
     let lanes = T::DTYPE.lanes() as u64;
     let (first, end) = ((span.start * lanes).min(elems), (span.end * lanes).min(elems));
     let mut owners = vec![None; (end - first) as usize];
     for (block, thread) in (0..blocks).flat_map(|block| (0..threads).map(move |thread| (block, thread))) {
         let mut m = Lone::new(1, elems, lanes, Epoch(0));
         (m.block, m.blocks, m.thread, m.threads, m.aligned) = (block, blocks, thread, threads, aligned);
-        for_each::<_, T>(&m, span, &Visit);
+        for_each::<_, T, AHEAD>(&m, span, &Visit);
         for access in m.stores.borrow().iter() {
             for elem in access.elem..access.elem + access.elems {
                 assert!((first..end).contains(&elem), "element {elem} of {first}..{end}");

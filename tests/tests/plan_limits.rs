@@ -13,7 +13,7 @@ fn no_grid_is_larger_than_what_can_be_resident() {
     {
         let options = Options { max_blocks: option, ..all_inputs() };
         let most = max_blocks.min(option.unwrap_or(u32::MAX));
-        let limits = Limits { max_blocks, max_threads: 256, ..LIMITS };
+        let limits = Limits { max_blocks, max_threads: [256; 6], ..LIMITS };
         for bytes in edges() {
             let request = request(Dtype::F16, bytes, false);
             let plan = Plan::choose(&request, &CallOptions::default(), &options, &limits, ROWS).unwrap();
@@ -39,9 +39,26 @@ fn no_grid_is_larger_than_what_can_be_resident() {
 }
 
 #[test]
+fn each_algorithm_has_its_own_limit_of_threads() {
+    let max_threads = [32, 64, 96, 128, 160, 192];
+    let limits = Limits { world: 2, max_threads, ..LIMITS };
+    assert_eq!(limits.threads_of_all(), 32);
+    for (algorithm, most) in Algorithm::ALL.into_iter().zip(max_threads) {
+        assert_eq!(limits.threads_of(algorithm), most);
+        let call = asks(algorithm, InputMode::Registered);
+        let request = request(Dtype::F32, 1 << 24, false);
+        let plan = Plan::choose(&request, &call, &all_inputs(), &limits, ROWS).unwrap();
+        assert_eq!((plan.algorithm, plan.threads), (algorithm, most));
+        let call = CallOptions { threads: Some(most + 1), ..call };
+        let error = Plan::choose(&request, &call, &all_inputs(), &limits, ROWS).unwrap_err();
+        assert!(matches!(error, Error::Grid { max_threads, .. } if max_threads == most), "{error:?}");
+    }
+}
+
+#[test]
 fn without_room_for_a_block_a_call_is_refused() {
     let none = Limits { max_blocks: 0, ..LIMITS };
-    let no_threads = Limits { max_threads: 0, ..LIMITS };
+    let no_threads = Limits { max_threads: [0; 6], ..LIMITS };
     for (limits, option) in [(none, None), (LIMITS, Some(0)), (no_threads, None)] {
         let options = Options { max_blocks: option, ..all_inputs() };
         for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.takes(limits.world)) {

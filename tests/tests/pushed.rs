@@ -5,17 +5,17 @@ mod lone;
 use std::collections::BTreeSet;
 
 use allfold::{Algorithm, GaveUp, Phase, Rank};
-use allfold_kernels::protocol::abi::{Bank, CALLS_PER_ANNOUNCEMENT, FlagRow, MARKER, MAX_BLOCKS};
+use allfold_kernels::protocol::abi::{Bank, FlagRow, GENERATIONS, Generation, MARKER, MAX_BLOCKS};
 use allfold_kernels::protocol::element::{Bf16, Element, F16, F32};
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Region};
 use allfold_kernels::protocol::one_shot_push::one_shot_push;
+use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::share::{packs, part_packs};
 use allfold_kernels::protocol::two_shot_push::two_shot_push;
 use lone::Lone;
 
 const PUSHES: [Algorithm; 2] = [Algorithm::OneShotPush, Algorithm::TwoShotPush];
-const ANNOUNCED: u64 = CALLS_PER_ANNOUNCEMENT;
 
 fn run<T: Element>(algorithm: Algorithm, m: &Lone) {
     macro_rules! worlds {
@@ -32,14 +32,29 @@ fn run<T: Element>(algorithm: Algorithm, m: &Lone) {
     worlds!(2 3 4 5 6 7 8);
 }
 
-/// A thread in the call after `last`, all of whose peers have announced the calls up to that one.
-fn thread<T: Element>(world: u32, elems: u64, last: u64) -> Lone {
+/// The row of the flags that announce the generation of `serial`.
+fn row(serial: u64) -> FlagRow {
+    FlagRow { phase: Phase::Landing, bank: Bank((serial % 2) as u32), block: 0 }
+}
+
+/// A thread in the call after `last` and its cursor, all of whose peers have announced the generation of that.
+fn thread_after<T: Element>(world: u32, elems: u64, last: u64, cursor: Cursor) -> Lone {
     let mut m = Lone::new(world, elems, T::DTYPE.lanes() as u64, Epoch(last));
-    let row = FlagRow { phase: Phase::Start, bank: Epoch(last).bank(), block: 0 };
-    m.flags.extend((0..world).map(|peer| ((row, Rank(peer)), Epoch(last))));
+    m.flags.extend((0..world).map(|peer| ((row(cursor.serial), Rank(peer)), Epoch(cursor.serial))));
+    m.cursors.borrow_mut().fill(cursor);
     m.landed = |_, _| true;
     m
 }
+
+/// The same, where the last call has just begun the generation of its own number and left room in it.
+fn thread<T: Element>(world: u32, elems: u64, last: u64) -> Lone {
+    let mut m = thread_after::<T>(world, elems, last, Cursor { serial: last, used: USED, announced: true });
+    m.shared_packs = u32::MAX / 2;
+    m
+}
+
+/// Packs of a slot that calls before have used.
+const USED: u32 = 5;
 
 /// What all threads of all ranks did in one call.
 #[derive(Default)]
@@ -53,7 +68,7 @@ struct Done {
 
 fn call<T: Element>(algorithm: Algorithm, world: u32, elems: u64, grid: (u32, u32), last: u64, aligned: bool) -> Done {
     let mut done = Done::default();
-    let generation = Epoch(last).next().generation();
+    let generation = Generation((last % GENERATIONS as u64) as u32);
     for rank in 0..world {
         for (block, thread_of_block) in (0..grid.0).flat_map(|block| (0..grid.1).map(move |thread| (block, thread))) {
             let mut m = thread::<T>(world, elems, last);
@@ -63,13 +78,13 @@ fn call<T: Element>(algorithm: Algorithm, world: u32, elems: u64, grid: (u32, u3
             run::<T>(algorithm, &m);
             let pack = |at: &Landing| {
                 assert_eq!(at.generation, generation);
-                at.pack
+                at.pack - USED
             };
             for (listener, at) in m.pushed.borrow().iter() {
-                assert!(done.pushed.insert((Rank(rank), *listener, pack(at))), "{at:?} is pushed twice");
+                assert!(done.pushed.insert((Rank(rank), *listener, u64::from(pack(at)))), "{at:?} is pushed twice");
             }
             for (emitter, at) in m.cleared.borrow().iter() {
-                assert!(done.cleared.insert((*emitter, Rank(rank), pack(at))), "{at:?} is cleared twice");
+                assert!(done.cleared.insert((*emitter, Rank(rank), u64::from(pack(at)))), "{at:?} is cleared twice");
             }
             for access in m.stores.borrow().iter() {
                 assert_eq!((access.region, access.owner), (Region::Output, Rank(rank)));
@@ -77,7 +92,8 @@ fn call<T: Element>(algorithm: Algorithm, world: u32, elems: u64, grid: (u32, u3
                     assert!(done.stored.insert((rank, elem)), "element {elem} of {elems} is stored twice");
                 }
             }
-            assert!(m.given.borrow().is_empty() && m.reports.borrow().is_empty());
+            assert!(m.given.borrow().is_empty());
+            assert_eq!(*m.reports.borrow(), [], "{world} ranks, {elems} elements by {grid:?}");
             let moves_data = !(m.pushed.borrow().is_empty() && m.cleared.borrow().is_empty());
             assert!(!moves_data || block > 0 || grid.0 == 1, "block 0 of several moves no data");
         }
@@ -135,21 +151,20 @@ fn low(epoch: Epoch) -> u64 {
 fn a_peer_whose_pack_does_not_land_is_named_and_nothing_more_is_touched() {
     for algorithm in PUSHES {
         for world in 2..=8 {
-            for last in [0, 6, ANNOUNCED - 1, ANNOUNCED, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
+            for last in [0, 6, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
                 // Three packs of each part or, for a one-shot, in all: the third is a term.
                 let packs = if algorithm == Algorithm::OneShotPush { 3 } else { 3 * u64::from(world) };
                 let mut m = thread::<F32>(world, 4 * packs, last);
                 m.landed = match world {
-                    2 => |rank, at| rank != Rank(1) || at.pack != 2,
-                    _ => |rank, at| rank != Rank(2) || at.pack != 2,
+                    2 => |rank, at| rank != Rank(1) || at.pack != USED + 2,
+                    _ => |rank, at| rank != Rank(2) || at.pack != USED + 2,
                 };
                 let missing = Rank(if world == 2 { 1 } else { 2 });
                 run::<F32>(algorithm, &m);
                 let wanted = GaveUp { phase: Phase::Landing, missing, block: 0, epoch_low: low(Epoch(last).next()) };
                 assert_eq!(*m.reports.borrow(), [wanted], "{algorithm:?} {world} ranks after {last}");
-                assert!(m.epochs.borrow().iter().all(|&epoch| epoch == Epoch(last)), "the epoch stays");
                 // What came before is summed and cleared, of every peer; nothing of what did not come.
-                let cleared: Vec<_> = m.cleared.borrow().iter().map(|(_, at)| at.pack).collect();
+                let cleared: Vec<_> = m.cleared.borrow().iter().map(|(_, at)| at.pack - USED).collect();
                 assert_eq!(cleared.len() as u32, 2 * (world - 1));
                 assert!(cleared.iter().all(|&pack| pack < 2));
                 assert_eq!(m.stores.borrow().iter().map(|access| access.elem).collect::<Vec<_>>(), [0, 4]);
@@ -163,53 +178,78 @@ fn a_peer_whose_pack_does_not_land_is_named_and_nothing_more_is_touched() {
 fn an_owner_whose_sum_does_not_land_is_named() {
     let mut m = thread::<F32>(3, 4 * 6, 6);
     // Parts of two packs, so sums land at packs 2 and 3.
-    m.landed = |rank, at| rank != Rank(2) || at.pack != 3;
+    m.landed = |rank, at| rank != Rank(2) || at.pack != USED + 3;
     run::<F32>(Algorithm::TwoShotPush, &m);
     let wanted = GaveUp { phase: Phase::Landing, missing: Rank(2), block: 0, epoch_low: 7 };
     assert_eq!(*m.reports.borrow(), [wanted]);
     let stored: BTreeSet<_> = m.stores.borrow().iter().map(|access| access.elem / 4).collect();
     assert!(stored.contains(&0) && stored.contains(&1) && !stored.contains(&5), "{stored:?}");
-    assert!(m.epochs.borrow().iter().all(|&epoch| epoch == Epoch(6)), "the epoch stays");
 }
 
-/// One call in four is announced, by block 0, to all; the next one waits for that, in block 0, once the epoch has moved.
-#[test]
-fn announcements_are_made_and_waited_for_by_block_0_in_one_call_of_four() {
-    for (algorithm, last) in PUSHES
-        .into_iter()
-        .flat_map(|algorithm| (0..2 * ANNOUNCED).chain(u64::MAX - 5..=u64::MAX).map(move |last| (algorithm, last)))
-    {
-        for (block, blocks) in [(0, 1), (0, 2), (1, 2)] {
-            let epoch = Epoch(last).next();
-            let of = |missing: Option<Rank>| {
-                let mut m = thread::<F32>(4, 64, last);
-                (m.block, m.blocks) = (block, blocks);
-                m.flags.retain(|&(_, rank), _| Some(rank) != missing);
-                // A flag that no call has written for long.
-                m.flags.extend(missing.map(|rank| {
-                    (
-                        (FlagRow { phase: Phase::Start, bank: Epoch(last).bank(), block: 0 }, rank),
-                        Epoch(last.wrapping_sub(8)),
-                    )
-                }));
-                run::<F32>(algorithm, &m);
-                m
-            };
-            let m = of(None);
-            assert!(m.reports.borrow().is_empty());
-            let announces = block == 0 && epoch.0.is_multiple_of(ANNOUNCED);
-            let row = FlagRow { phase: Phase::Start, bank: Bank((epoch.0 % 2) as u32), block: 0 };
-            let told: Vec<_> = (1..4).map(|peer| (Rank(peer), row, epoch)).filter(|_| announces).collect();
-            assert_eq!(*m.told.borrow(), told);
-            let moved = m.epochs.borrow().iter().filter(|&&word| word == epoch).count();
-            assert_eq!(moved, MAX_BLOCKS / blocks as usize, "each block moves its share of the words");
+/// Packs of a slot that a call of `packs` packs over `world` ranks takes.
+fn extent(algorithm: Algorithm, packs: u64, world: u32) -> u32 {
+    let extent = if algorithm == Algorithm::OneShotPush { packs } else { 2 * part_packs(packs, world) };
+    extent as u32
+}
 
-            let m = of(Some(Rank(2)));
-            let waits = block == 0 && last.is_multiple_of(ANNOUNCED);
-            let wanted = GaveUp { phase: Phase::Start, missing: Rank(2), block, epoch_low: low(Epoch(last)) };
-            assert_eq!(*m.reports.borrow(), if waits { vec![wanted] } else { vec![] }, "{algorithm:?} after {last}");
-            let moved = m.epochs.borrow().iter().filter(|&&word| word == epoch).count();
-            assert_eq!(moved, MAX_BLOCKS / blocks as usize, "the call itself has ended");
+/// Calls lie one behind another in the slots; one that does not fit in what is left begins the next generation, also one that
+/// is larger than what calls share.
+#[test]
+fn calls_fill_a_generation_and_then_begin_the_next() {
+    for algorithm in PUSHES {
+        for serial in [0, 3, u64::MAX] {
+            for packs in [1, 6, 16, 40] {
+                let extent = extent(algorithm, packs, 4);
+                for used in [0, 1, 16 - extent.min(16), 17 - extent.min(16), 16, 40] {
+                    let before = Cursor { serial, used, announced: false };
+                    let mut m = thread_after::<F32>(4, 4 * packs, 9, before);
+                    m.shared_packs = 16;
+                    run::<F32>(algorithm, &m);
+                    let fits = used + extent <= 16.max(extent);
+                    let serial = if fits { serial } else { serial.wrapping_add(1) };
+                    let start = if fits { used } else { 0 };
+                    let after = Cursor { serial, used: start + extent, announced: !fits };
+                    assert!(m.cursors.borrow().iter().all(|&cursor| cursor == after), "{before:?}, {extent} packs");
+                    let generation = Generation((serial % GENERATIONS as u64) as u32);
+                    let lies = |at: &Landing| at.generation == generation && (start..start + extent).contains(&at.pack);
+                    assert!(m.pushed.borrow().iter().all(|(_, at)| lies(at)), "{before:?}, {extent} packs");
+                    assert_eq!(m.told.borrow().is_empty(), fits);
+                }
+            }
+        }
+    }
+}
+
+/// The first push in a generation is announced, by block 0, to all; the next one waits for that, in block 0, at its end.
+#[test]
+fn a_new_generation_is_announced_and_the_next_push_waits_for_that() {
+    let cases = PUSHES.into_iter().flat_map(|algorithm| [0, 1, 6, u64::MAX].map(|serial| (algorithm, serial)));
+    for (algorithm, serial) in cases {
+        for (block, blocks) in [(0, 1), (0, 2), (1, 2)] {
+            for (announced, begins) in [(false, false), (false, true), (true, false), (true, true)] {
+                let used = if begins { 100 } else { 0 };
+                let of = |missing: Option<Rank>| {
+                    let mut m = thread_after::<F32>(4, 64, 9, Cursor { serial, used, announced });
+                    (m.block, m.blocks, m.shared_packs) = (block, blocks, 100);
+                    // A flag that has not been written for long.
+                    m.flags.extend(missing.map(|rank| ((row(serial), rank), Epoch(serial.wrapping_sub(4)))));
+                    run::<F32>(algorithm, &m);
+                    m
+                };
+                let m = of(None);
+                assert!(m.reports.borrow().is_empty());
+                let next = serial.wrapping_add(1);
+                let told = (1..4).map(|peer| (Rank(peer), row(next), Epoch(next)));
+                assert_eq!(*m.told.borrow(), told.filter(|_| begins && block == 0).collect::<Vec<_>>());
+
+                let m = of(Some(Rank(2)));
+                let wanted = GaveUp { phase: Phase::Landing, missing: Rank(2), block, epoch_low: 10 };
+                assert_eq!(*m.reports.borrow(), if announced && block == 0 { vec![wanted] } else { vec![] });
+                let moved = m.epochs.borrow().iter().filter(|&&word| word == Epoch(10)).count();
+                assert_eq!(moved, MAX_BLOCKS / blocks as usize, "each block moves its share of the words");
+                let moved = m.cursors.borrow().iter().filter(|cursor| cursor.used != used).count();
+                assert_eq!(moved, MAX_BLOCKS / blocks as usize, "each block moves its share of the cursors");
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use allfold::{
 const LIMITS: Limits = Limits {
     world: 2,
     max_blocks: 132,
-    max_threads: 1024,
+    max_threads: [1024; 6],
     staging_bytes: 1 << 40,
     scratch_bytes: 1 << 40,
     landing_bytes: 16 << 20,
@@ -138,7 +138,7 @@ fn whoever_asks_gets_the_same_plan() {
 fn a_grid_is_no_larger_than_what_can_be_resident() {
     let entries = [entry(Declared::Registered, u64::MAX, Algorithm::TwoShot, 256, 1024)];
     let options = options(Some(Table::new(&origin("NVIDIA H200"), &entries).unwrap()));
-    let limits = Limits { max_blocks: 20, max_threads: 512, ..LIMITS };
+    let limits = Limits { max_blocks: 20, max_threads: [512; 6], ..LIMITS };
     let request = request(Dtype::Bf16, 1 << 26, false);
     let plan = Plan::choose(&request, &by(InputMode::Registered), &options, &limits, ROWS).unwrap();
     assert_eq!((plan.algorithm, plan.blocks, plan.threads), (Algorithm::TwoShot, 20, 512));

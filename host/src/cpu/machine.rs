@@ -8,11 +8,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use allfold_kernels::protocol::abi::{
     Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, KernelArgs, MARKER, PACK_BYTES, PACK_WORDS,
-    Rank, WRONG_OFFSET_BYTES, epoch_offset_bytes, flag_offset_bytes, landing_slot, step_to,
+    Rank, WRONG_OFFSET_BYTES, cursor_offset_bytes, epoch_offset_bytes, flag_offset_bytes, landing_slot, step_to,
 };
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
+use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::status::GaveUp;
 
 use super::block::Block;
@@ -40,7 +41,7 @@ impl<'a> Cpu<'a> {
     ///
     /// # Safety
     /// - Every address in `args` is that of live memory of the length that `args` implies, for as long as this lives.
-    /// - `args.workspaces` are laid out by `abi`, their flags and epoch words set to one epoch and the rest to 0 when their
+    /// - `args.workspaces` are laid out by `abi`, their first words set as `abi::first_words` says and the rest to 0 when their
     ///   communicator was made, and used by it alone.
     /// - `place.block` is below `place.blocks`, at most `MAX_BLOCKS`, the same on each rank.
     /// - `sync` is that of this rank's block, and the block's threads are exactly `place.threads`.
@@ -88,8 +89,8 @@ impl<'a> Cpu<'a> {
 
     /// The halves of the pack `at` in the slot that starts at `slot` in generation 0.
     fn landing(&self, slot: u64, at: Landing) -> [&AtomicU64; 2] {
-        let generation = slot + u64::from(at.generation.0) * self.args.generation_bytes;
-        self.halves_at(generation + at.pack * PACK_BYTES as u64)
+        let pack = at.generation.0 * self.args.generation_packs + at.pack;
+        self.halves_at(slot + u64::from(pack) * PACK_BYTES as u64)
     }
 
     /// Start of this rank's slot for `emitter`, in generation 0.
@@ -153,6 +154,10 @@ impl Machine for Cpu<'_> {
         self.args.elems
     }
     #[inline]
+    fn landing_shared_packs(&self) -> u32 {
+        self.args.landing_shared_packs
+    }
+    #[inline]
     fn aligned(&self) -> bool {
         self.args.aligned != 0
     }
@@ -195,17 +200,23 @@ impl Machine for Cpu<'_> {
     }
 
     #[inline]
-    fn fence(&self) {
-        std::sync::atomic::fence(Ordering::Release);
-    }
-
-    #[inline]
     fn ld_epoch(&self, block: u32) -> Epoch {
         Epoch(self.word(self.args.workspace, epoch_offset_bytes(block)).load(Ordering::Relaxed))
     }
     #[inline]
     fn st_epoch(&self, block: u32, epoch: Epoch) {
         self.word(self.args.workspace, epoch_offset_bytes(block)).store(epoch.0, Ordering::Relaxed);
+    }
+    #[inline]
+    fn ld_cursor(&self, block: u32) -> Cursor {
+        let offset = cursor_offset_bytes(block);
+        Cursor::decode([0, 8].map(|word| self.word(self.args.workspace, offset + word).load(Ordering::Relaxed)))
+    }
+    #[inline]
+    fn st_cursor(&self, block: u32, cursor: Cursor) {
+        for (offset, word) in (cursor_offset_bytes(block)..).step_by(8).zip(cursor.encode()) {
+            self.word(self.args.workspace, offset).store(word, Ordering::Relaxed);
+        }
     }
 
     #[inline]

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use allfold_kernels::protocol::abi::{
-    AREA_ALIGN_BYTES, Dtype, EPOCH_WORDS, FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, KernelArgs, MARKER,
-    MAX_BLOCKS, MAX_RANKS, WRONG_OFFSET_BYTES, WorkspaceLayout,
+    AREA_ALIGN_BYTES, Algorithm, Dtype, FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, KernelArgs, MARKER, MAX_BLOCKS,
+    MAX_RANKS, WRONG_OFFSET_BYTES, WorkspaceLayout, first_words,
 };
 
 use super::kernels::Kernel;
@@ -80,15 +80,15 @@ impl CpuRanks {
             for offset in (layout.landing_offset_bytes..layout.total_bytes).step_by(size_of::<u64>()) {
                 area.word(offset).store(u64::from(MARKER) << 32 | u64::from(MARKER), Ordering::Relaxed);
             }
-            for word in 0..EPOCH_WORDS {
-                area.word(word * size_of::<u64>()).store(options.last_epoch, Ordering::Relaxed);
+            for (index, word) in first_words(options.last_epoch).enumerate() {
+                area.word(index * size_of::<u64>()).store(word, Ordering::Relaxed);
             }
         }
         Ok(CpuRanks {
             workers: Workers::start(world, blocks, threads)?,
             areas,
             workspaces: Workspaces::new(addresses, layout, world, options),
-            limits: Limits { max_blocks: blocks, max_threads: threads, ..limits },
+            limits: Limits { max_blocks: blocks, max_threads: [threads; Algorithm::ALL.len()], ..limits },
         })
     }
 
@@ -129,7 +129,7 @@ impl CpuRanks {
         let kernel = if check { Kernel::CheckStamps } else { Kernel::FillStamps };
         let args = self.workspaces.local(request, buffers);
         // SAFETY: the caller's promise.
-        unsafe { self.run(kernel, request.dtype, args, self.limits.max_blocks, self.limits.max_threads) }
+        unsafe { self.run(kernel, request.dtype, args, self.limits.max_blocks, self.limits.threads_of_all()) }
     }
 
     /// # Safety

@@ -15,10 +15,33 @@ use crate::plan;
 /// Threads of the largest block that a plan may ask for.
 const MAX_THREADS: u32 = 1024;
 
+/// A multiprocessor has four parts, each with registers of its own, and deals the warps of a block out to them in turn.
+const WARP_IN_EACH_PART_THREADS: u32 = 4 * 32;
+
 /// Loaded kernels by entry point.
 pub(super) struct Kernels {
     /// Few: a search through them costs less than a hash.
-    functions: Vec<(EntryPoint, Function)>,
+    loaded: Vec<Kernel>,
+}
+
+/// A loaded kernel.
+pub(super) struct Kernel {
+    entry_point: EntryPoint,
+    pub(super) function: Function,
+    /// Threads of the largest block that takes half of a multiprocessor at most: two such fit, whichever kernels they are of.
+    pub(super) half_threads: u32,
+}
+
+impl Kernel {
+    fn of(module: &Module, entry_point: EntryPoint) -> Result<Kernel> {
+        let function = module.function(&entry_point.to_string())?;
+        let step = WARP_IN_EACH_PART_THREADS;
+        let mut half_threads = function.attributes().max_threads.min(MAX_THREADS) / step * step;
+        while half_threads > 0 && function.max_active_blocks(half_threads, 0)? < 2 {
+            half_threads -= step;
+        }
+        Ok(Kernel { entry_point, function, half_threads })
+    }
 }
 
 impl Kernels {
@@ -27,7 +50,7 @@ impl Kernels {
         let entry_points = declared(options, world);
         if entry_points.is_empty() {
             // A communicator for nothing: the driver would refuse a module without kernels.
-            return Ok(Kernels { functions: Vec::new() });
+            return Ok(Kernels { loaded: Vec::new() });
         }
         let (major, minor) = device.compute_capability;
         let target = ptx::target((major, minor)).ok_or(Error::TooOld { ordinal: device.ordinal, major, minor })?;
@@ -40,34 +63,28 @@ impl Kernels {
                 source: error.source,
             }))
         })?;
-        let mut functions = Vec::new();
-        for entry_point in entry_points {
-            functions.push((entry_point, module.function(&entry_point.to_string())?));
-        }
-        Ok(Kernels { functions })
+        let kernels = entry_points.into_iter().map(|entry_point| Kernel::of(&module, entry_point));
+        Ok(Kernels { loaded: kernels.collect::<Result<_>>()? })
     }
 
-    pub(super) fn get(&self, entry_point: EntryPoint) -> Result<&Function> {
+    pub(super) fn get(&self, entry_point: EntryPoint) -> Result<&Kernel> {
         let missing = || Error::NoKernel { name: entry_point.to_string(), dtype: entry_point.dtype() };
-        self.functions.iter().find(|(name, _)| *name == entry_point).map(|(_, function)| function).ok_or_else(missing)
+        self.loaded.iter().find(|kernel| kernel.entry_point == entry_point).ok_or_else(missing)
     }
 
-    /// The largest block that every kernel can be launched with.
-    pub(super) fn max_threads(&self) -> u32 {
-        self.functions.iter().map(|(_, f)| f.attributes().max_threads).min().unwrap_or(MAX_THREADS).min(MAX_THREADS)
-    }
-
-    /// Blocks of `threads` that one multiprocessor can hold of every all-reduce kernel.
-    pub(super) fn blocks_per_multiprocessor(&self, threads: u32) -> Result<u32> {
-        let mut blocks = u32::MAX;
-        for (entry_point, function) in &self.functions {
-            match entry_point {
-                EntryPoint::AllReduce { .. } => blocks = blocks.min(function.max_active_blocks(threads, 0)?),
-                // They wait for nobody.
-                EntryPoint::Stage(_) | EntryPoint::FillStamps(_) | EntryPoint::CheckStamps(_) => {}
+    /// The largest block that every kernel of `algorithm` can be launched with; `beside`: that takes half of a multiprocessor at most.
+    pub(super) fn max_threads(&self, algorithm: Algorithm, beside: bool) -> u32 {
+        let of = |kernel: &Kernel| match kernel.entry_point {
+            EntryPoint::AllReduce { algorithm: of, .. } if of == algorithm => {
+                Some(if beside { kernel.half_threads } else { kernel.function.attributes().max_threads })
             }
-        }
-        Ok(blocks)
+            // The others wait for nobody.
+            EntryPoint::AllReduce { .. }
+            | EntryPoint::Stage(_)
+            | EntryPoint::FillStamps(_)
+            | EntryPoint::CheckStamps(_) => None,
+        };
+        self.loaded.iter().filter_map(of).min().unwrap_or(MAX_THREADS).min(MAX_THREADS)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What has to be there before the ranks of a communicator can run: peers in reach, blocks, queues, clean workspaces.
 
-use allfold_kernels::protocol::abi::{EPOCH_WORDS, MARKER, MAX_BLOCKS, WorkspaceLayout};
+use allfold_kernels::protocol::abi::{MARKER, MAX_BLOCKS, WorkspaceLayout, first_words};
 
 use super::device::Device;
 use super::peer::{self, PeerError};
@@ -19,9 +19,19 @@ pub(super) fn waits(device: &Device) -> bool {
     ptx::target(device.compute_capability).is_some_and(ptx::Target::waits)
 }
 
+/// What a communicator holds of its GPUs.
+pub(super) struct Held {
+    /// One a GPU.
+    pub(super) holds: Vec<Hold>,
+    /// Most blocks of a rank.
+    pub(super) max_blocks: u32,
+    /// Whether no other communicator can hold blocks of any of them.
+    pub(super) alone: bool,
+}
+
 /// Blocks of each GPU, and how many of them each rank may use: the same on all.
-pub(super) fn hold_blocks(devices: &[Device], options: &Options) -> Result<(Vec<Hold>, u32)> {
-    let (mut holds, mut max_blocks) = (Vec::new(), MAX_BLOCKS as u32);
+pub(super) fn hold_blocks(devices: &[Device], options: &Options) -> Result<Held> {
+    let mut held = Held { holds: Vec::new(), max_blocks: MAX_BLOCKS as u32, alone: true };
     for (index, device) in devices.iter().enumerate() {
         let same = |other: &&Device| other.ordinal == device.ordinal;
         if devices[..index].iter().any(|other| same(&other)) {
@@ -30,10 +40,11 @@ pub(super) fn hold_blocks(devices: &[Device], options: &Options) -> Result<(Vec<
         let sharing = devices.iter().filter(same).count() as u32;
         check_queues(device.ordinal, sharing)?;
         let hold = Hold::take(device.ordinal, device.multiprocessors, sharing, options.max_blocks)?;
-        max_blocks = max_blocks.min(hold.blocks() / sharing);
-        holds.push(hold);
+        held.max_blocks = held.max_blocks.min(hold.blocks() / sharing);
+        held.alone &= hold.is_alone(device.multiprocessors);
+        held.holds.push(hold);
     }
-    Ok((holds, max_blocks))
+    Ok(held)
 }
 
 /// Hardware queues of a GPU where the environment does not set their number.
@@ -66,16 +77,17 @@ pub(super) fn reach_peers(ordinals: &[u32], contexts: &[Context]) -> Result<()> 
     Ok(())
 }
 
-/// Makes a new workspace what kernels expect: flags and epoch words that of the last call, landing slots full of markers,
+/// Makes a new workspace what kernels expect: its first words as `first_words` says, landing slots full of markers,
 /// the rest zero.
 pub(super) fn clear(workspace: &DeviceMemory, layout: &WorkspaceLayout, last_epoch: u64) -> Result<()> {
     let context = workspace.context();
+    let words: Vec<u8> = first_words(last_epoch).flat_map(u64::to_ne_bytes).collect();
     let landing_bytes = layout.total_bytes - layout.landing_offset_bytes;
     // SAFETY: the allocation is this function's alone so far. The calls wait until the work is done.
     unsafe {
         context.memset(workspace.address(), 0, workspace.bytes())?;
         context.memset(workspace.address() + layout.landing_offset_bytes as u64, MARKER_BYTE, landing_bytes)?;
-        context.copy_to_device(workspace.address(), [last_epoch.to_ne_bytes(); EPOCH_WORDS].as_flattened())?;
+        context.copy_to_device(workspace.address(), &words)?;
     }
     Ok(())
 }

@@ -5,14 +5,15 @@ use std::ptr::from_mut;
 use std::sync::Arc;
 
 use allfold_kernels::protocol::abi::{
-    FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, KernelArgs, MAX_RANKS, WRONG_OFFSET_BYTES, WorkspaceLayout,
+    Algorithm, FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, KernelArgs, MAX_RANKS, WRONG_OFFSET_BYTES,
+    WorkspaceLayout,
 };
 use allfold_kernels::protocol::entry_point::EntryPoint;
 use allfold_kernels::protocol::status::ABANDONED;
 
 use super::device::Device;
-use super::kernels::{self, Kernels};
-use super::prepare::{clear, hold_blocks, reach_peers, waits};
+use super::kernels::{self, Kernel, Kernels};
+use super::prepare::{Held, clear, hold_blocks, reach_peers, waits};
 use super::raw::{Context, DeviceMemory, Function, Start};
 use super::residency::Hold;
 use super::stream::RawStream;
@@ -24,9 +25,6 @@ use crate::plan::{Limits, Plan};
 use crate::request::Request;
 use crate::tuning::Origin;
 
-/// Threads that a GPU runs together.
-const WARP_THREADS: u32 = 32;
-
 /// Blocks and threads of the stamp kernels, which wait for nobody.
 const STAMP_GRID: (u32, u32) = (256, 256);
 
@@ -35,9 +33,8 @@ pub(crate) struct CudaRanks {
     ranks: Vec<Rank>,
     workspaces: Workspaces,
     limits: Limits,
-    /// Threads of the largest block of which a multiprocessor holds two. A kernel of no larger ones is launched early, and lets
-    /// the next one be; larger ones could keep blocks that others wait for from becoming resident. 0 where ranks share a GPU.
-    early_threads: u32,
+    /// Whether kernels are launched early. Never where ranks share a GPU.
+    early: bool,
     options: Options,
     _holds: Vec<Hold>,
 }
@@ -80,22 +77,22 @@ impl CudaRanks {
         let contexts = devices.iter().map(|device| Ok(device.context()?)).collect::<Result<Vec<_>>>()?;
         reach_peers(ordinals, &contexts)?;
 
-        let (holds, max_blocks) = hold_blocks(&devices, options)?;
-        let (mut ranks, mut addresses, mut max_threads) = (Vec::<Rank>::new(), [0; MAX_RANKS], u32::MAX);
+        let Held { holds, max_blocks, alone } = hold_blocks(&devices, options)?;
+        let (mut ranks, mut addresses) = (Vec::<Rank>::new(), [0; MAX_RANKS]);
+        let mut max_threads = [u32::MAX; Algorithm::ALL.len()];
         let early = options.early_launch && holds.len() == devices.len() && devices.iter().all(waits);
-        let mut early_threads = if early { u32::MAX } else { 0 };
+        // Whether early kernels, of this communicator or another, may lie beside this one's blocks.
+        let beside = !alone && devices.iter().any(waits);
         for ((device, context), address) in devices.iter().zip(contexts).zip(&mut addresses) {
             let kernels = match ranks.iter().find(|rank| rank.device == device.ordinal) {
                 Some(rank) => Arc::clone(&rank.kernels),
                 None => Arc::new(Kernels::load(&context, device, options, limits.world)?),
             };
-            let threads = kernels.max_threads();
-            if kernels.blocks_per_multiprocessor(threads)? == 0 {
-                return Err(Error::KernelTooLarge { ordinal: device.ordinal, threads });
+            for (most, algorithm) in max_threads.iter_mut().zip(Algorithm::ALL) {
+                *most = (*most).min(kernels.max_threads(algorithm, beside));
             }
-            max_threads = max_threads.min(threads);
-            while early_threads > 0 && kernels.blocks_per_multiprocessor(early_threads.min(threads))? < 2 {
-                early_threads = (early_threads.min(threads) - 1) / WARP_THREADS * WARP_THREADS;
+            if max_threads.contains(&0) {
+                return Err(Error::KernelTooLarge { ordinal: device.ordinal });
             }
 
             let workspace = DeviceMemory::alloc(&context, layout.total_bytes)?;
@@ -106,7 +103,7 @@ impl CudaRanks {
         Ok(CudaRanks {
             workspaces: Workspaces::new(addresses, layout, limits.world, options),
             limits: Limits { max_blocks, max_threads, ..limits },
-            early_threads,
+            early,
             ranks,
             options: options.clone(),
             _holds: holds,
@@ -140,14 +137,15 @@ impl CudaRanks {
     /// As for [`crate::RankBuffers::device_raw`], for every rank.
     pub(crate) unsafe fn all_reduce(&self, request: &Request, plan: &Plan, buffers: &[RawBuffers<'_>]) -> Result<()> {
         let args = self.workspaces.all_reduce(request, plan, buffers);
-        let (grid, start) = ((plan.blocks, plan.threads), self.start(plan.threads));
+        let grid = (plan.blocks, plan.threads);
         let name = kernels::all_reduce(request.dtype, plan.algorithm, plan.input, &self.options, self.limits.world);
         if plan.stages() {
             for ((rank, b), args) in self.ranks.iter().zip(buffers).zip(args) {
                 if plan.protocol.alternates() {
                     let stage = rank.kernels.get(EntryPoint::Stage(request.dtype))?;
+                    let start = self.start(stage, plan.threads);
                     // SAFETY: the caller's promise; the kernel writes this rank's staging only.
-                    unsafe { launch(stage, grid, start, stream(b)?, args) }?;
+                    unsafe { launch(&stage.function, grid, start, stream(b)?, args) }?;
                 } else {
                     let to = args.inputs[args.rank as usize];
                     // SAFETY: the staging area has room for the request; the input lives by the caller's promise.
@@ -157,16 +155,20 @@ impl CudaRanks {
         }
         for ((rank, b), args) in self.ranks.iter().zip(buffers).zip(args) {
             let kernel = rank.kernels.get(name)?;
+            let start = self.start(kernel, plan.threads);
             // SAFETY: buffers and streams by the caller's promise; workspaces are this communicator's; the grid is
             // within what can be resident with every rank of the device.
-            unsafe { launch(kernel, grid, start, stream(b)?, args) }?;
+            unsafe { launch(&kernel.function, grid, start, stream(b)?, args) }?;
         }
         Ok(())
     }
 
-    /// Whether a kernel of blocks of `threads` may become resident while the one before it still runs.
-    fn start(&self, threads: u32) -> Start {
-        if threads <= self.early_threads { Start::Early } else { Start::InOrder }
+    /// Whether `kernel`, by blocks of `threads`, may become resident while the one before it still runs, and lets the next one.
+    ///
+    /// Only if its blocks take half of a multiprocessor at most. A communicator that does not have its GPUs to itself has no larger ones:
+    /// so wherever blocks of running and of early kernels lie, those of another communicator find room.
+    fn start(&self, kernel: &Kernel, threads: u32) -> Start {
+        if self.early && threads <= kernel.half_threads { Start::Early } else { Start::InOrder }
     }
 
     /// Ends every wait of calls that were launched on some ranks only.
@@ -188,7 +190,7 @@ impl CudaRanks {
         let name = if check { EntryPoint::CheckStamps(request.dtype) } else { EntryPoint::FillStamps(request.dtype) };
         for ((rank, b), args) in self.ranks.iter().zip(buffers).zip(self.workspaces.local(request, buffers)) {
             // SAFETY: the kernel touches this rank's buffers, which live by the caller's promise, and its workspace.
-            unsafe { launch(rank.kernels.get(name)?, STAMP_GRID, Start::InOrder, stream(b)?, args) }?;
+            unsafe { launch(&rank.kernels.get(name)?.function, STAMP_GRID, Start::InOrder, stream(b)?, args) }?;
         }
         Ok(())
     }

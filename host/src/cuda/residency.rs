@@ -2,9 +2,12 @@
 //!
 //! Blocks of a barrier must all be resident together, and CUDA promises no order in which blocks start. So the blocks of
 //! all communicators of a GPU, over all ranks on it, never exceed its multiprocessors: then, wherever the hardware puts
-//! them, each finds a multiprocessor that no other block of ours is on but early ones. A kernel that is launched early, and one
-//! that lets it be, has blocks of which a multiprocessor holds two; the others find none that is full of early ones. Other
-//! processes are not known here.
+//! them, each finds a multiprocessor that no other block of ours is on but early ones.
+//!
+//! For each block that it holds, a communicator may have two on the GPU: one that runs, and one of the next kernel, early. So
+//! where several communicators may share a GPU, no block may take more than half of a multiprocessor: of twice as many halves
+//! as there are blocks, one is always free. Who holds all blocks of a GPU shares it with nobody, and may have larger ones, which
+//! are not launched early. Other processes are not known here.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -44,6 +47,11 @@ impl Hold {
     pub(super) fn blocks(&self) -> u32 {
         self.blocks
     }
+
+    /// Whether no other communicator can hold any of a GPU of so many multiprocessors.
+    pub(super) fn is_alone(&self, multiprocessors: u32) -> bool {
+        self.blocks == multiprocessors
+    }
 }
 
 impl Drop for Hold {
@@ -65,6 +73,7 @@ mod tests {
         let take = |ranks, wanted| Hold::take(1000, 132, ranks, wanted);
         let first = take(2, None).expect("all is free");
         assert_eq!(first.blocks(), 66);
+        assert!(!first.is_alone(132));
         let second = take(4, None).expect("half is free");
         assert_eq!(second.blocks(), 32);
         let third = take(1, Some(1000)).expect("some is free");
@@ -77,6 +86,7 @@ mod tests {
         let rest = take(1, Some(29)).expect("32 are free");
         assert_eq!(take(2, None).expect("3 are free").blocks(), 2);
         drop((first, third, rest));
-        assert_eq!(take(1, Some(1000)).expect("all is free again").blocks(), 132);
+        let all = take(1, Some(1000)).expect("all is free again");
+        assert!(all.blocks() == 132 && all.is_alone(132));
     }
 }

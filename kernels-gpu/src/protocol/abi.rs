@@ -1,11 +1,13 @@
 //! What host and device must agree on: limits, dtypes, phases, kernel arguments, the layout of a rank's workspace, and
-//! the names of entry points. A number that both sides use is here and nowhere else.
+//! the names of entry points. A number that both sides use is here, or in `workspace.rs` and passed on
+//! here, and nowhere else.
 
 use core::mem::size_of;
 
 pub use super::workspace::{
-    EPOCH_WORDS, FIRST_WRONG_OFFSET_BYTES, FLAGS_BYTES, GAVE_UP_OFFSET_BYTES, SIGNAL_BYTES, WRONG_OFFSET_BYTES,
-    WorkspaceLayout, epoch_offset_bytes, flag_offset_bytes, landing_slot, step_to,
+    FIRST_WRONG_OFFSET_BYTES, FLAGS_BYTES, GAVE_UP_OFFSET_BYTES, GENERATIONS, Generation, LANDING_SHARED_PACKS,
+    SIGNAL_BYTES, WRONG_OFFSET_BYTES, WorkspaceLayout, cursor_offset_bytes, epoch_offset_bytes, first_words,
+    flag_offset_bytes, landing_slot, step_to,
 };
 
 /// Most ranks that one communicator can have.
@@ -179,13 +181,15 @@ pub enum Phase {
     Middle,
     /// After the last read of a peer's data.
     End,
-    /// For data that land in this rank's memory and are their own flags.
+    /// For data that land in this rank's memory and are their own flags, and for what a push announces.
     Landing,
 }
 
 impl Phase {
-    /// Those that are barriers, and have flags, in the order of a call.
+    /// Those that are barriers, in the order of a call.
     pub const BARRIERS: [Phase; 3] = [Phase::Start, Phase::Middle, Phase::End];
+    /// How many there are; each has flags.
+    pub const COUNT: usize = Phase::BARRIERS.len() + 1;
 
     /// What a rank waits for there.
     pub const fn waits_for(self) -> &'static str {
@@ -193,7 +197,7 @@ impl Phase {
             Phase::Start => "the start barrier",
             Phase::Middle => "the middle barrier",
             Phase::End => "the end barrier",
-            Phase::Landing => "data that land",
+            Phase::Landing => "a peer's push",
         }
     }
 
@@ -215,18 +219,6 @@ pub struct Bank(pub u32);
 /// Banks there are.
 pub const BANKS: usize = 2;
 
-/// Which of the generations of a landing area a call uses: its epoch modulo [`GENERATIONS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Generation(pub u32);
-
-/// Generations of a landing area. A power of two, so that the epoch's wrap skips none.
-pub const GENERATIONS: usize = 8;
-/// In a push, one call in so many announces itself to peers: see `push`.
-pub const CALLS_PER_ANNOUNCEMENT: u64 = 4;
-// Of the calls between one that uses a generation and the next that does, two in a row must be one that announces itself and
-// the one that waits for it.
-const _: () = assert!(GENERATIONS.is_power_of_two() && GENERATIONS as u64 - 2 >= CALLS_PER_ANNOUNCEMENT);
-
 /// What every word of a landing area holds while nothing has landed there: a NaN of each floating-point type, or two of a
 /// 16-bit one.
 pub const MARKER: u32 = u32::MAX;
@@ -236,7 +228,7 @@ pub const MARKER: u32 = u32::MAX;
 pub struct FlagRow {
     /// The barrier.
     pub phase: Phase,
-    /// Parity of the epoch.
+    /// Parity of the epoch, or of the generation's serial.
     pub bank: Bank,
     /// The block that listens, below [`MAX_BLOCKS`].
     pub block: u32,
@@ -244,48 +236,51 @@ pub struct FlagRow {
 
 /// The arguments of every kernel, passed by value. They do not change from replay to replay of a captured call.
 ///
-/// Addresses are unified virtual addresses: every rank of the process may use them.
+/// Addresses are unified virtual addresses: every rank of the process may use them. What a push needs stands together at the
+/// start: each line of them that a multiprocessor has not seen in this launch takes it hundreds of cycles to fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(16))]
 pub struct KernelArgs {
-    /// Where each rank's input can be read by all ranks: the caller's buffer, or staging bank 0.
-    pub inputs: [u64; MAX_RANKS],
-    /// Start of each rank's workspace.
-    pub workspaces: [u64; MAX_RANKS],
-    /// Each rank's output, where all ranks may write it.
-    pub outputs: [u64; MAX_RANKS],
-    /// Start of this rank's slot, in generation 0, on each of the others, by [`step_to`].
-    pub landings: [u64; MAX_RANKS - 1],
-    /// This rank's own workspace, `workspaces[rank]`: a kernel need not look it up.
-    pub workspace: u64,
     /// This rank's own input, as the caller gave it.
     pub source: u64,
     /// This rank's output.
     pub output: u64,
     /// Elements of the call.
     pub elems: u64,
-    /// Bytes added to `inputs` in calls of odd epoch: the distance of the staging banks, or 0.
-    pub input_bank_bytes: u64,
-    /// Bytes from the start of a workspace to its scratch area.
-    pub scratch_offset_bytes: u64,
+    /// This rank's own workspace, `workspaces[rank]`: a kernel need not look it up.
+    pub workspace: u64,
     /// Start of this rank's own landing area: generation 0, slot 0.
     pub landing: u64,
-    /// Bytes of a landing slot.
-    pub landing_slot_bytes: u64,
-    /// Bytes of a generation of slots.
-    pub generation_bytes: u64,
-    /// Polls after which a wait is given up; 0: never.
-    pub poll_limit: u64,
+    /// Packs of a generation of landing slots.
+    pub generation_packs: u32,
+    /// Packs of a landing slot that small calls share.
+    pub landing_shared_packs: u32,
     /// This rank.
     pub rank: u32,
     /// Ranks of the communicator.
     pub world: u32,
-    /// The protocol, encoded by [`super::spec::Protocol::encode`]; read by the kernels of the presets only.
-    pub protocol: u32,
     /// 1 when every buffer of the caller that this rank touches is aligned to [`PACK_BYTES`], else 0.
     pub aligned: u16,
     /// 1 when the next kernel of the stream may become resident while this one runs, else 0.
     pub early: u16,
+    /// The protocol, encoded by [`super::spec::Protocol::encode`]; read by the kernels of the presets only.
+    pub protocol: u32,
+    /// Start of this rank's slot, in generation 0, on each of the others, by [`step_to`].
+    pub landings: [u64; MAX_RANKS - 1],
+    /// Bytes of a landing slot.
+    pub landing_slot_bytes: u64,
+    /// Polls after which a wait is given up, or up to 1024 more; 0: never.
+    pub poll_limit: u64,
+    /// Where each rank's input can be read by all ranks: the caller's buffer, or staging bank 0.
+    pub inputs: [u64; MAX_RANKS],
+    /// Start of each rank's workspace.
+    pub workspaces: [u64; MAX_RANKS],
+    /// Each rank's output, where all ranks may write it.
+    pub outputs: [u64; MAX_RANKS],
+    /// Bytes added to `inputs` in calls of odd epoch: the distance of the staging banks, or 0.
+    pub input_bank_bytes: u64,
+    /// Bytes from the start of a workspace to its scratch area.
+    pub scratch_offset_bytes: u64,
     /// Nanoseconds of a planted delay; read by the kernels of stress runs only.
     pub delay_ns: u32,
     /// One in so many places of a call is delayed.
@@ -293,4 +288,4 @@ pub struct KernelArgs {
 }
 
 const _: () =
-    assert!(size_of::<KernelArgs>() == 8 * (4 * MAX_RANKS - 1) + 10 * 8 + 6 * 4 && size_of::<KernelArgs>() <= 4096);
+    assert!(size_of::<KernelArgs>() == 8 * (4 * MAX_RANKS - 1) + 9 * 8 + 8 * 4 && size_of::<KernelArgs>() <= 4096);

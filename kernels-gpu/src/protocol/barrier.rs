@@ -54,7 +54,7 @@ impl Barrier {
             if peer != m.rank().0 {
                 match self.order {
                     // ORDER: pairs with the poll in `wait` and publishes nothing by itself: the presets that use it rest on
-                    // a kernel's end or a load's completion instead, a push has fenced before. Weaker there is none.
+                    // a kernel's end or a load's completion instead. Weaker there is none.
                     Order::Volatile => m.st_flag_volatile(Rank(peer), row, self.epoch),
                     // ORDER: pairs with the acquire poll in `wait`; publishes what this rank did in stream order before
                     // the launch and what this block did before its last `sync_block` (cumulativity). Not weaker: a
@@ -66,9 +66,22 @@ impl Barrier {
         }
     }
 
-    /// Waits for all peers, each thread for the ranks that [`Barrier::arrive`] gives it; false where one was given up.
+    /// Waits for all peers, each thread for the ranks that [`Barrier::arrive`] gives it; false where one was given up, which is
+    /// reported.
     #[inline(always)]
     pub fn wait<M: Machine, const W: usize>(&self, m: &M) -> bool {
+        match self.missing::<M, W>(m) {
+            None => true,
+            Some(missing) => {
+                m.report(GaveUp { phase: self.phase, missing, block: m.block(), epoch_low: self.epoch.0 });
+                false
+            }
+        }
+    }
+
+    /// Waits as [`Barrier::wait`] does: the rank that was given up, if one was.
+    #[inline(always)]
+    pub(super) fn missing<M: Machine, const W: usize>(&self, m: &M) -> Option<Rank> {
         let row = self.row(match self.scope {
             Scope::MultiGpu => 0,
             Scope::Block => m.block(),
@@ -76,12 +89,11 @@ impl Barrier {
         let mut peer = m.thread();
         while peer < W as u32 {
             if peer != m.rank().0 && !self.poll(m, Rank(peer), row) {
-                m.report(GaveUp { phase: self.phase, missing: Rank(peer), block: m.block(), epoch_low: self.epoch.0 });
-                return false;
+                return Some(Rank(peer));
             }
             peer += m.threads();
         }
-        true
+        None
     }
 
     #[inline(always)]

@@ -5,6 +5,7 @@ use super::abi::{FlagRow, Rank};
 use super::element::Element;
 use super::epoch::Epoch;
 use super::machine::{Landing, Machine, Pack, Region};
+use super::push::Cursor;
 use super::status::GaveUp;
 
 /// `machine`, one in `one_in` of whose places waits for `nanoseconds`.
@@ -117,12 +118,6 @@ impl<M: Machine> Machine for Delayed<'_, M> {
         self.machine.ld_flag_acquire(emitter, row)
     }
     #[inline(always)]
-    fn fence(&self) {
-        // ORDER: that of the machine; the caller has said why.
-        self.machine.fence();
-        self.at_sync();
-    }
-    #[inline(always)]
     fn ld_epoch(&self, block: u32) -> Epoch {
         // The first thing that a kernel does: a block that is late here has not copied its input in.
         self.at_sync();
@@ -131,6 +126,18 @@ impl<M: Machine> Machine for Delayed<'_, M> {
     #[inline(always)]
     fn st_epoch(&self, block: u32, epoch: Epoch) {
         self.machine.st_epoch(block, epoch);
+    }
+    #[inline(always)]
+    fn ld_cursor(&self, block: u32) -> Cursor {
+        self.machine.ld_cursor(block)
+    }
+    #[inline(always)]
+    fn st_cursor(&self, block: u32, cursor: Cursor) {
+        self.machine.st_cursor(block, cursor);
+    }
+    #[inline(always)]
+    fn landing_shared_packs(&self) -> u32 {
+        self.machine.landing_shared_packs()
     }
     #[inline(always)]
     fn ld_pack(&self, region: Region, owner: Rank, pack: u64) -> Pack {
@@ -196,5 +203,17 @@ impl<M: Machine> Machine for Delayed<'_, M> {
     #[inline(always)]
     fn bf16x2_from_f32(&self, value: [f32; 2]) -> u32 {
         self.machine.bf16x2_from_f32(value)
+    }
+    #[inline(always)]
+    fn add_f32(&self, a: f32, b: f32) -> f32 {
+        self.machine.add_f32(a, b)
+    }
+    #[inline(always)]
+    fn add_f16x2(&self, a: u32, b: u32) -> u32 {
+        self.machine.add_f16x2(a, b)
+    }
+    #[inline(always)]
+    fn add_bf16x2(&self, a: u32, b: u32) -> u32 {
+        self.machine.add_bf16x2(a, b)
     }
 }

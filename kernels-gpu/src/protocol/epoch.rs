@@ -4,7 +4,7 @@
 //! fresh; 2^32 calls of 2 µs are 2.4 hours. 64 bits last for a million years, cost nothing (a flag is one store either
 //! way), and the comparison below is right across their wrap all the same.
 
-use super::abi::{Bank, GENERATIONS, Generation, MAX_BLOCKS};
+use super::abi::{Bank, MAX_BLOCKS};
 use super::machine::Machine;
 
 /// The number of a call. It only grows.
@@ -17,16 +17,12 @@ impl Epoch {
         Epoch(self.0.wrapping_add(1))
     }
 
-    /// The epoch of the call before this one.
-    pub const fn previous(self) -> Epoch {
-        Epoch(self.0.wrapping_sub(1))
-    }
-
-    /// Whether a flag that holds `self` says that its emitter has come to `wanted`: it is there, or up to two calls on.
+    /// Whether a flag that holds `self` says that its emitter has come to `wanted`: it is there, or up to two on.
     ///
-    /// Further it cannot be. Who waits for `wanted` is in that call or, in a push, in the one after it; and to end a call
-    /// the emitter needs this rank to have come to it (a push of no elements would not; the host launches none). So nothing else counts, and a flag that no call has written for a
-    /// long time never does, however old it is.
+    /// Further it cannot be. Who waits for `wanted` is in that call or, where it is a generation that a push began, in the push
+    /// after that one; and to end a call the emitter needs this rank to have come to it (a push of no elements would not; the
+    /// host launches none). So nothing else counts, and a flag that has not been written for a long time never does, however
+    /// old it is.
     pub const fn reached(self, wanted: Epoch) -> bool {
         self.0.wrapping_sub(wanted.0) <= 2
     }
@@ -34,11 +30,6 @@ impl Epoch {
     /// The bank that the call of this epoch uses.
     pub const fn bank(self) -> Bank {
         Bank((self.0 & 1) as u32)
-    }
-
-    /// The generation of landing areas that the call of this epoch uses.
-    pub const fn generation(self) -> Generation {
-        Generation((self.0 % GENERATIONS as u64) as u32)
     }
 }
 
@@ -55,9 +46,15 @@ pub fn current<M: Machine>(m: &M) -> Epoch {
 /// Each block writes words that no other block of this launch reads or writes; every thread of the block must have read
 /// the block's word, and the block have synchronised, before.
 pub fn advance<M: Machine>(m: &M, epoch: Epoch) {
+    for_each_word(m, |block| m.st_epoch(block, epoch));
+}
+
+/// Calls `set` for each block whose words this thread keeps: see [`advance`].
+#[inline(always)]
+pub(super) fn for_each_word<M: Machine>(m: &M, set: impl Fn(u32)) {
     let mut word = m.block() + m.thread() * m.blocks();
     while word < MAX_BLOCKS as u32 {
-        m.st_epoch(word, epoch);
+        set(word);
         word += m.threads() * m.blocks();
     }
 }

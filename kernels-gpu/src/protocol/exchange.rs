@@ -14,7 +14,6 @@
 //! *Why each barrier.* Start: the peer no longer uses what is stored to. Middle, block by block: its terms have landed. End,
 //! block by block: its sums have.
 
-use core::array::from_fn;
 use core::marker::PhantomData;
 
 use super::abi::{Phase, Rank};
@@ -22,7 +21,7 @@ use super::barrier::Barrier;
 use super::call;
 use super::element::{Element, sum};
 use super::epoch;
-use super::machine::{Machine, Region};
+use super::machine::{Machine, Pack, Region};
 use super::share::{Step, Unit, for_each, packs, part};
 use super::spec::{Protocol, Scope};
 
@@ -38,7 +37,7 @@ pub fn exchange<M: Machine, T: Element>(m: &M, protocol: Protocol) {
     if !call::start::<M, RANKS>(m, protocol, epoch) {
         return;
     }
-    for_each::<M, T>(m, part_of(peer), &Give::<T> { peer, element: PhantomData });
+    for_each::<M, T, 4>(m, part_of(peer), &Give::<T> { peer, element: PhantomData });
 
     let middle =
         Barrier { phase: Phase::Middle, scope: Scope::Block, order: protocol.middle, check: protocol.check, epoch };
@@ -48,11 +47,11 @@ pub fn exchange<M: Machine, T: Element>(m: &M, protocol: Protocol) {
         return;
     }
     let landed = if protocol.copy_in { Region::Input(epoch.bank()) } else { Region::Output };
-    for_each::<M, T>(m, part_of(m.rank()), &SumToBoth::<T> { peer, landed, element: PhantomData });
+    for_each::<M, T, 2>(m, part_of(m.rank()), &SumToBoth::<T> { peer, landed, element: PhantomData });
 
     // All of the block have to know, since it copies what any of its threads may have waited for.
     if call::end::<M, RANKS>(m, protocol, epoch) && protocol.copy_in {
-        for_each::<M, T>(m, part_of(peer), &CopyOut::<T> { landed, element: PhantomData });
+        for_each::<M, T, 4>(m, part_of(peer), &CopyOut::<T> { landed, element: PhantomData });
     }
 }
 
@@ -62,9 +61,14 @@ struct Give<T> {
 }
 
 impl<M: Machine, T: Element> Step<M> for Give<T> {
+    type Loaded = Pack;
+
     #[inline(always)]
-    fn run<U: Unit>(&self, m: &M, unit: U) {
-        let term = unit.load::<M, T>(m, Region::Source, m.rank());
+    fn load<U: Unit>(&self, m: &M, unit: U) -> Pack {
+        unit.load::<M, T>(m, Region::Source, m.rank())
+    }
+    #[inline(always)]
+    fn finish<U: Unit>(&self, m: &M, unit: U, term: Pack) {
         unit.give::<M, T>(m, self.peer, term);
     }
 }
@@ -76,11 +80,14 @@ struct SumToBoth<T> {
 }
 
 impl<M: Machine, T: Element> Step<M> for SumToBoth<T> {
+    type Loaded = [Pack; RANKS];
+
     #[inline(always)]
-    fn run<U: Unit>(&self, m: &M, unit: U) {
-        let landed = unit.load::<M, T>(m, self.landed, m.rank());
-        let own = unit.load::<M, T>(m, Region::Source, m.rank());
-        let terms: [_; RANKS] = from_fn(|rank| if rank as u32 == m.rank().0 { own } else { landed });
+    fn load<U: Unit>(&self, m: &M, unit: U) -> [Pack; RANKS] {
+        [unit.load::<M, T>(m, self.landed, m.rank()), unit.load::<M, T>(m, Region::Source, m.rank())]
+    }
+    #[inline(always)]
+    fn finish<U: Unit>(&self, m: &M, unit: U, terms: [Pack; RANKS]) {
         let sum = sum::<M, T, RANKS>(m, terms);
         unit.store::<M, T>(m, Region::Output, sum);
         unit.give::<M, T>(m, self.peer, sum);
@@ -93,9 +100,14 @@ struct CopyOut<T> {
 }
 
 impl<M: Machine, T: Element> Step<M> for CopyOut<T> {
+    type Loaded = Pack;
+
     #[inline(always)]
-    fn run<U: Unit>(&self, m: &M, unit: U) {
-        let sum = unit.load::<M, T>(m, self.landed, m.rank());
+    fn load<U: Unit>(&self, m: &M, unit: U) -> Pack {
+        unit.load::<M, T>(m, self.landed, m.rank())
+    }
+    #[inline(always)]
+    fn finish<U: Unit>(&self, m: &M, unit: U, sum: Pack) {
         unit.store::<M, T>(m, Region::Output, sum);
     }
 }

@@ -6,7 +6,6 @@
 //! | `ld_flag_volatile` | `ld.volatile.global.u64` | `AtomicU64` load, relaxed |
 //! | `st_flag_release` | `st.release.sys.global.u64` | `AtomicU64` store, release |
 //! | `ld_flag_acquire` | `ld.acquire.sys.global.u64` | `AtomicU64` load, acquire |
-//! | `fence` | `fence.acq_rel.sys` | `fence`, release |
 //! | packs | 128-bit `ld.global`, `st.global` | relaxed atomic words |
 //! | `push_pack`, `clear_pack` | `st.relaxed.sys.global.v4.u32` | relaxed atomic words |
 //! | `poll_pack` | `ld.relaxed.sys.global.v4.u32` | relaxed atomic words |
@@ -21,6 +20,7 @@
 use super::abi::{Bank, FlagRow, Generation, PACK_WORDS, Rank};
 use super::element::{self, Element};
 use super::epoch::Epoch;
+use super::push::Cursor;
 use super::status::GaveUp;
 
 /// 16 bytes of data, in registers. In a single-element access, the element is the low bits of word 0.
@@ -45,8 +45,8 @@ pub enum Region {
 pub struct Landing {
     /// The generation.
     pub generation: Generation,
-    /// The pack in the slot.
-    pub pack: u64,
+    /// The pack in the slot's part of that generation.
+    pub pack: u32,
 }
 
 /// One thread of one block of one rank.
@@ -68,11 +68,14 @@ pub trait Machine {
     /// Whether every buffer of the caller that this thread may touch is aligned to a pack.
     fn aligned(&self) -> bool;
 
+    /// Packs of a landing slot that small calls share, the same on every rank.
+    fn landing_shared_packs(&self) -> u32;
+
     /// Waits for all threads of the block; what they did before is visible to all of them after.
     fn sync_block(&self);
     /// [`Machine::sync_block`], and whether `ok` was true on all threads: the same answer on each.
     fn sync_block_all(&self, ok: bool) -> bool;
-    /// A pause between two polls, after `tries` of them; false: give up.
+    /// A pause between two polls, after `tries` of them; false: give up. It may look at limits at some of the tries only.
     fn spin(&self, tries: u64) -> bool;
     /// Leaves word that this rank gave up a wait.
     fn report(&self, gave_up: GaveUp);
@@ -86,13 +89,15 @@ pub trait Machine {
     /// What `emitter` last told this rank, with all that it published by a release.
     fn ld_flag_acquire(&self, emitter: Rank, row: FlagRow) -> Epoch;
 
-    /// Makes volatile flags that this thread stores from here on publish, as a release does, all that happened before.
-    fn fence(&self);
-
     /// This rank's epoch word of `block`.
     fn ld_epoch(&self, block: u32) -> Epoch;
     /// Sets this rank's epoch word of `block`.
     fn st_epoch(&self, block: u32, epoch: Epoch);
+
+    /// This rank's cursor of `block`.
+    fn ld_cursor(&self, block: u32) -> Cursor;
+    /// Sets this rank's cursor of `block`.
+    fn st_cursor(&self, block: u32, cursor: Cursor);
 
     /// Pack `pack` of `owner`'s `region`, which must be aligned.
     fn ld_pack(&self, region: Region, owner: Rank, pack: u64) -> Pack;
@@ -138,5 +143,22 @@ pub trait Machine {
     #[inline]
     fn bf16x2_from_f32(&self, value: [f32; 2]) -> u32 {
         element::portable::bf16x2_from_f32(value)
+    }
+    /// The sum of two f32, every NaN the same.
+    #[inline]
+    fn add_f32(&self, a: f32, b: f32) -> f32 {
+        element::portable::add_f32(a, b)
+    }
+    /// The sums of two f16 each, rounded once, nearest even, every NaN the same.
+    #[inline]
+    fn add_f16x2(&self, a: u32, b: u32) -> u32 {
+        let ([a, c], [b, d]) = (element::portable::f32_from_f16x2(a), element::portable::f32_from_f16x2(b));
+        element::portable::f16x2_from_f32([a + b, c + d])
+    }
+    /// The sums of two bf16 each, rounded once, nearest even, every NaN the same.
+    #[inline]
+    fn add_bf16x2(&self, a: u32, b: u32) -> u32 {
+        let ([a, c], [b, d]) = (element::portable::f32_from_bf16x2(a), element::portable::f32_from_bf16x2(b));
+        element::portable::bf16x2_from_f32([a + b, c + d])
     }
 }

@@ -18,7 +18,7 @@ use super::abi::Rank;
 use super::call;
 use super::element::{Element, sum};
 use super::epoch::{self, Epoch};
-use super::machine::{Machine, Region};
+use super::machine::{Machine, Pack, Region};
 use super::share::{Step, Unit, for_each, packs, part};
 use super::spec::Protocol;
 
@@ -30,7 +30,7 @@ pub fn one_pass<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protoco
         return;
     }
     let own = part(packs(T::DTYPE, m.elems()), W as u32, m.rank());
-    for_each::<M, T>(m, own, &SumToAll::<T, W> { epoch, element: PhantomData });
+    for_each::<M, T, 1>(m, own, &SumToAll::<T, W> { epoch, element: PhantomData });
     // A wait that was given up has been reported, and there is nothing left to do or to leave out.
     let _ = call::end::<M, W>(m, protocol, epoch);
 }
@@ -41,9 +41,14 @@ struct SumToAll<T, const W: usize> {
 }
 
 impl<M: Machine, T: Element, const W: usize> Step<M> for SumToAll<T, W> {
+    type Loaded = [Pack; W];
+
     #[inline(always)]
-    fn run<U: Unit>(&self, m: &M, unit: U) {
-        let terms = from_fn(|rank| unit.load::<M, T>(m, Region::Input(self.epoch.bank()), Rank(rank as u32)));
+    fn load<U: Unit>(&self, m: &M, unit: U) -> [Pack; W] {
+        from_fn(|rank| unit.load::<M, T>(m, Region::Input(self.epoch.bank()), Rank(rank as u32)))
+    }
+    #[inline(always)]
+    fn finish<U: Unit>(&self, m: &M, unit: U, terms: [Pack; W]) {
         let sum = sum::<M, T, W>(m, terms);
         for rank in 0..W as u32 {
             unit.give::<M, T>(m, Rank(rank), sum);

@@ -11,7 +11,7 @@ use core::array::from_fn;
 use super::abi::Rank;
 use super::element::{Element, sum};
 use super::epoch::{self, Epoch};
-use super::machine::{Machine, Region};
+use super::machine::{Machine, Pack, Region};
 use super::share::{Span, Step, Unit, for_each, packs};
 use super::spec::Protocol;
 use super::{call, stage};
@@ -27,7 +27,7 @@ pub fn one_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protoco
     if !call::start::<M, W>(m, protocol, epoch) {
         return;
     }
-    for_each::<M, T>(m, all, &SumToOutput::<T, W> { epoch, element: core::marker::PhantomData });
+    for_each::<M, T, 1>(m, all, &SumToOutput::<T, W> { epoch, element: core::marker::PhantomData });
     // A wait that was given up has been reported, and there is nothing left to do or to leave out.
     let _ = call::end::<M, W>(m, protocol, epoch);
 }
@@ -38,10 +38,15 @@ struct SumToOutput<T, const W: usize> {
 }
 
 impl<M: Machine, T: Element, const W: usize> Step<M> for SumToOutput<T, W> {
+    type Loaded = [Pack; W];
+
     #[inline(always)]
-    fn run<U: Unit>(&self, m: &M, unit: U) {
+    fn load<U: Unit>(&self, m: &M, unit: U) -> [Pack; W] {
         // All loads start before the first addition, so that their latencies overlap.
-        let terms = from_fn(|rank| unit.load::<M, T>(m, Region::Input(self.epoch.bank()), Rank(rank as u32)));
+        from_fn(|rank| unit.load::<M, T>(m, Region::Input(self.epoch.bank()), Rank(rank as u32)))
+    }
+    #[inline(always)]
+    fn finish<U: Unit>(&self, m: &M, unit: U, terms: [Pack; W]) {
         unit.store::<M, T>(m, Region::Output, sum::<M, T, W>(m, terms));
     }
 }

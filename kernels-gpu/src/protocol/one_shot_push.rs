@@ -11,8 +11,8 @@ use core::marker::PhantomData;
 
 use super::element::{Element, sum};
 use super::machine::{Machine, Pack};
-use super::push::{self, Access, Exchange, Lane, Turn};
-use super::share::{Span, packs};
+use super::push::{self, Access, Exchange, Lane, Turn, Window};
+use super::share::packs;
 
 /// The kernel, for one thread of `W` ranks.
 #[inline(always)]
@@ -23,43 +23,55 @@ pub fn one_shot_push<M: Machine, T: Element, const W: usize>(m: &M) {
 /// [`one_shot_push`] with [`lane`] known before.
 #[inline(always)]
 pub fn one_shot_push_on<M: Machine, T: Element, const W: usize>(m: &M, lane: Lane) {
-    push::run::<M, T, W>(m, lane, &Packs::<T, W>(PhantomData));
+    push::run::<M, T, W>(m, lane, &Packs::<T, W> { extent: lane.packs(), element: PhantomData });
 }
 
 /// The packs that this thread moves.
 #[inline(always)]
 pub fn lane<M: Machine, T: Element>(m: &M) -> Lane {
-    Lane::of::<M, T>(m, packs(T::DTYPE, m.elems()))
+    Lane::of::<M, T>(m, packs(T::DTYPE, m.elems()) as u32)
 }
 
 /// An index is a pack.
-struct Packs<T, const W: usize>(PhantomData<T>);
+struct Packs<T, const W: usize> {
+    extent: u32,
+    element: PhantomData<T>,
+}
 
 impl<M: Machine, T: Element, const W: usize> Exchange<M> for Packs<T, W> {
     #[inline(always)]
-    fn own(&self, _: &M, pack: u64) -> Option<u64> {
+    fn extent(&self) -> u32 {
+        self.extent
+    }
+
+    const LEADS_WITH_OWN: bool = true;
+
+    #[inline(always)]
+    fn lead(&self, _: &M, pack: u32) -> Option<u32> {
         Some(pack)
     }
 
     #[inline(always)]
-    fn send<A: Access>(&self, m: &M, turn: &Turn, window: Span, pack: u64, own: impl Fn() -> Pack) {
-        if window.has(pack) {
-            turn.push_to_all::<M, W>(m, turn.at(pack), own());
+    fn own(&self, _: &M, pack: u32) -> Option<u32> {
+        Some(pack)
+    }
+
+    #[inline(always)]
+    fn send<A: Access>(&self, m: &M, turn: &Turn, _: Window, pack: u32, own: Option<Pack>) {
+        if let Some(own) = own {
+            turn.push_to_all::<M, W>(m, turn.at(pack), own);
         }
     }
 
     #[inline(always)]
-    fn reduce<A: Access>(&self, m: &M, turn: &Turn, window: Span, pack: u64, own: Pack) -> bool {
-        if !window.has(pack) {
-            return true;
-        }
+    fn reduce<A: Access>(&self, m: &M, turn: &Turn, pack: u32, own: Pack) -> bool {
         let Some(terms) = turn.take_from_all::<M, W>(m, turn.at(pack), own) else { return false };
         A::store(m, pack, sum::<M, T, W>(m, terms));
         true
     }
 
     #[inline(always)]
-    fn gather<A: Access>(&self, _: &M, _: &Turn, _: Span, _: u64) -> bool {
+    fn gather<A: Access, const N: usize>(&self, _: &M, _: &Turn, _: Window, _: [Option<u32>; N]) -> bool {
         true
     }
 }

@@ -2,36 +2,43 @@
 //!
 //! A rank stores packs into its slot of a peer's landing area. No word of them is the marker, and every word that has not
 //! landed is: whoever polls until no word of a pack is the marker has the pack, word by word, with no other flag and no
-//! order between words. Then it puts the marker back. Nothing here depends on an earlier call's size, dtype, grid or
-//! algorithm: what lands in a call is all polled, and cleared, in that call.
+//! order between words. Then it puts the marker back. What lands in a call is all polled, and cleared, in that call: so all that
+//! is left of an earlier call's size, dtype, grid and algorithm is where the slots are used next, the same on all ranks.
 //!
-//! *A pack is stored over the marker, never over a pack that has not been read, and no marker after it.* The call of
-//! epoch `e` stores into a generation that was last read and cleared in call `e - GENERATIONS` or earlier. Between the two
-//! there are calls `a` and `a + 1` of which the first announces itself: each rank stores a flag with a release, which
-//! publishes all that it did in earlier calls, clearing included; each rank acquires the peers' flags before it ends
-//! `a + 1`; and call `e` comes after that in stream order. So every clear comes before the store in the order of causality,
-//! with nothing assumed. A call of another algorithm announces itself and waits at its start: that serves as well.
+//! *A pack is stored over the marker, never over a pack that has not been read, and no marker after it.* A rank has a slot for
+//! each peer in each of [`GENERATIONS`] generations. Calls use the slots of a generation from their start to their end, and then
+//! those of the next; a [`Cursor`] says how far they are. The first push in a generation announces that: each rank stores a
+//! flag with a release, which publishes all that it did in earlier calls, clearing included. Each rank acquires the peers' flags
+//! before it ends the next push. Where a generation comes round, at least two others were begun in between: so one push `a`
+//! after the last one in it announced itself, another ended with all of the peers' announcements of `a`, and the call that
+//! uses it again comes after that in stream order. Every clear comes before the store in the order of causality, with nothing
+//! assumed, whatever other calls are in between.
 //!
-//! All of this is off the way of the data. One call in [`CALLS_PER_ANNOUNCEMENT`] announces, the next one waits for what was
-//! announced a call ago; and in a launch of several blocks, block 0 does that and nothing else.
+//! All of this is off the way of the data. It is the rarer the smaller calls are; in a launch of several blocks, block 0 does
+//! that and nothing else.
+//!
+//! [`GENERATIONS`]: super::abi::GENERATIONS
 
 use core::array::from_fn;
+use core::hint::cold_path;
 
-use super::abi::{CALLS_PER_ANNOUNCEMENT, MARKER, Phase, Rank};
+use super::abi::{MARKER, PACK_WORDS, Phase, Rank};
 use super::barrier::Barrier;
 use super::element::Element;
 use super::epoch::{self, Epoch};
 use super::machine::{Landing, Machine, Pack};
-use super::share::Span;
 use super::spec::{Check, Order, Scope};
 use super::status::GaveUp;
 
 mod access;
+mod cursor;
 mod lane;
 
 pub(super) use access::Access;
 use access::{Elems, Whole};
+pub use cursor::Cursor;
 pub use lane::Lane;
+pub(super) use lane::Window;
 
 /// The word that stands for the marker where data hold it: another NaN of each type.
 const OTHER_NAN: u32 = MARKER - 1;
@@ -39,85 +46,114 @@ const OTHER_NAN: u32 = MARKER - 1;
 /// A push of at least one element, for the thread with `lane`: all threads of a launch come here.
 #[inline(always)]
 pub(super) fn run<M: Machine, T: Element, const W: usize>(m: &M, lane: Lane, exchange: &impl Exchange<M>) {
-    let announcer = m.block() == 0 && m.thread() < W as u32;
-    if announcer {
-        // ORDER: with the flag in `announce` a release, which pairs with the acquire in `end`; it publishes what earlier calls
-        // of this rank did. Here and not there: later it would wait for this call's stores as well.
-        m.fence();
+    let (last, epoch) = (m.ld_cursor(m.block()), epoch::current(m));
+    // All these loads are under way at the same time.
+    let lead = lane.load_lead::<M, Whole>(m, exchange, lane.whole());
+    let turn = Turn::after(last, epoch, exchange.extent(), m.landing_shared_packs());
+    turn.announce::<M, W>(m);
+    // All that a thread sends is under way before it first waits.
+    lane.send::<M, Whole>(m, &turn, exchange, lane.whole(), lead);
+    if let Some(rest) = lane.rest() {
+        lane.send::<M, Elems<T>>(m, &turn, exchange, rest, None);
     }
-    // Before the epoch: both loads are under way at the same time.
-    let first = lane.load::<M, Whole>(m, exchange, lane.whole(), lane.first);
-    let turn = Turn { epoch: epoch::current(m) };
-    if announcer {
-        turn.announce::<M, W>(m);
+    turn.keep(m);
+    let done = lane.receive::<M, Whole, _>(m, &turn, exchange, lane.whole(), lead)
+        && lane.rest().is_none_or(|rest| lane.receive::<M, Elems<T>, _>(m, &turn, exchange, rest, None));
+    // A wait that is given up has been reported, and there is nothing left to do or to leave out.
+    if done {
+        turn.hear::<M, W>(m);
     }
-    let done = lane.run::<M, Whole>(m, &turn, exchange, lane.whole(), first)
-        && (!lane.has_rest() || {
-            let first = lane.load::<M, Elems<T>>(m, exchange, lane.rest(), lane.first);
-            lane.run::<M, Elems<T>>(m, &turn, exchange, lane.rest(), first)
-        });
-    turn.end::<M, W>(m, done);
 }
 
 /// One call.
 pub(super) struct Turn {
     epoch: Epoch,
+    /// Whether the last push announced a generation.
+    to_hear: bool,
+    /// Where this one leaves off.
+    cursor: Cursor,
+    /// Where this call's places in a slot begin, in packs.
+    start: u32,
 }
 
 impl Turn {
-    /// Whether the call of `epoch` announces itself.
-    const fn announces(epoch: Epoch) -> bool {
-        epoch.0.is_multiple_of(CALLS_PER_ANNOUNCEMENT)
+    /// The call of `epoch` after `last`, which lands up to `extent` packs in a slot; small calls share `shared`.
+    #[inline(always)]
+    fn after(last: Cursor, epoch: Epoch, extent: u32, shared: u32) -> Turn {
+        let cursor = last.after(extent, shared);
+        Turn { epoch, to_hear: last.announced, cursor, start: cursor.used - extent }
     }
 
-    /// Announces to all peers that this rank has started the call, if this call does. The thread has fenced before.
+    /// Announces to all peers that this rank has begun a generation, if this call does.
     #[inline(always)]
     fn announce<M: Machine, const W: usize>(&self, m: &M) {
-        if Turn::announces(self.epoch) {
-            Barrier { order: Order::Volatile, ..self.started(self.epoch) }.arrive::<M, W>(m);
+        // ORDER: a release, which pairs with the acquire in `hear`; it publishes what earlier calls of this rank did. Before
+        // this block's stores to peers, if it has any: it would wait for them as well. Not weaker: the flag could overtake a
+        // clear. Not stronger: nothing here needs a total order.
+        if self.cursor.announced {
+            cold_path();
+            begun(self.cursor.serial).arrive::<M, W>(m);
         }
     }
 
-    /// Moves the epoch words on, and waits for what peers announced in the call before this one, if they did.
+    /// Moves cursors and epoch words on. While packs are under way it costs nothing.
     #[inline(always)]
-    fn end<M: Machine, const W: usize>(&self, m: &M, done: bool) {
-        // Every thread has read its block's word, which is about to change.
-        if !m.sync_block_all(done) {
-            return;
-        }
-        epoch::advance(m, self.epoch);
-        if m.block() == 0 && Turn::announces(self.epoch.previous()) {
-            // A wait that was given up has been reported, and there is nothing left to do or to leave out.
-            self.started(self.epoch.previous()).wait::<M, W>(m);
-        }
+    fn keep<M: Machine>(&self, m: &M) {
+        // Every thread has read its block's words, which are about to change.
+        m.sync_block();
+        epoch::for_each_word(m, |block| {
+            m.st_cursor(block, self.cursor);
+            m.st_epoch(block, self.epoch);
+        });
     }
 
-    /// The announcement of each rank that it has started the call of `epoch`.
-    fn started(&self, epoch: Epoch) -> Barrier {
-        let (scope, order) = (Scope::MultiGpu, Order::ReleaseAcquire);
-        Barrier { phase: Phase::Start, scope, order, check: Check::Reached, epoch }
+    /// Waits for what peers announced in the push before this one, if they did. Block 0 does, for all blocks of later launches.
+    #[inline(always)]
+    fn hear<M: Machine, const W: usize>(&self, m: &M) {
+        if m.block() == 0 && self.to_hear {
+            cold_path();
+            let last = self.cursor.serial.wrapping_sub(self.cursor.announced as u64);
+            // ORDER: an acquire, which pairs with the release in `announce`; stream order passes on what it receives. Not weaker: a
+            // later push could still come before the clear. Not stronger: nothing here needs a total order.
+            if let Some(missing) = begun(last).missing::<M, W>(m) {
+                self.give_up(m, missing);
+            }
+        }
     }
 
     /// The place of `pack` in this call.
     #[inline(always)]
-    pub(super) fn at(&self, pack: u64) -> Landing {
-        Landing { generation: self.epoch.generation(), pack }
+    pub(super) fn at(&self, pack: u32) -> Landing {
+        Landing { generation: self.cursor.generation(), pack: self.start + pack }
     }
 
-    /// Stores `pack` at `at` for every peer, starting with the right neighbour.
+    /// Stores `pack`, cleaned, at `at` for every peer, starting with the right neighbour.
     #[inline(always)]
     pub(super) fn push_to_all<M: Machine, const W: usize>(&self, m: &M, at: Landing, pack: Pack) {
         for peer in peers::<M, W>(m) {
-            // ORDER: pairs with the poll in `take_from_all`, by its value alone. Nothing is published, so nothing stronger
-            // is needed; nothing weaker is allowed where the other side polls.
-            m.push_pack(peer, at, pack);
+            self.push(m, peer, at, pack);
         }
     }
 
-    /// The packs at `at` of all ranks, `own` being this one's, polled together and cleared; `None`: a peer was given up.
+    /// Stores `pack`, cleaned, at `at` for `listener`.
+    #[inline(always)]
+    pub(super) fn push<M: Machine>(&self, m: &M, listener: Rank, at: Landing, pack: Pack) {
+        // ORDER: pairs with the poll in `take_from_all` or `take`, by its value alone. Nothing is published, so nothing
+        // stronger is needed; nothing weaker is allowed where the other side polls.
+        m.push_pack(listener, at, clean(pack));
+    }
+
+    /// The packs at `at` of all ranks, `own` being this one's, polled together and cleared, as [`sum`](super::element::sum)
+    /// wants them; `None`: a peer was given up.
     #[inline(always)]
     pub(super) fn take_from_all<M: Machine, const W: usize>(&self, m: &M, at: Landing, own: Pack) -> Option<[Pack; W]> {
         let own_rank = m.rank();
+        if W == 2 {
+            let [landed] = self.take(m, Rank(1 - own_rank.0), [Some(at)])?;
+            return Some(from_fn(|term| if term == 0 { own } else { landed }));
+        }
+        // Not cleaned, it could look as if it had not landed.
+        let own = clean(own);
         let mut tries = 0;
         loop {
             let packs: [Pack; W] = from_fn(|rank| match Rank(rank as u32) {
@@ -125,10 +161,10 @@ impl Turn {
                 // ORDER: pairs with the peer's push. A value that is not the marker is the message itself.
                 emitter => m.poll_pack(emitter, at),
             });
-            if packs.iter().all(|pack| landed(*pack)) {
+            if packs.iter().all(|&pack| landed(pack)) {
                 for peer in peers::<M, W>(m) {
                     // ORDER: after the poll, as accesses of one thread to one place are; before the next push to it by what
-                    // `begin` of a later call publishes.
+                    // `announce` of a later call publishes.
                     m.clear_pack(peer, at);
                 }
                 return Some(packs);
@@ -142,17 +178,22 @@ impl Turn {
         }
     }
 
-    /// The pack at `at` of `emitter`, cleared; `None`: it was given up.
+    /// The packs at `places` of `emitter`, polled together and cleared, zeros where there is no place; `None`: it was given up.
     #[inline(always)]
-    pub(super) fn take<M: Machine>(&self, m: &M, emitter: Rank, at: Landing) -> Option<Pack> {
+    pub(super) fn take<M: Machine, const N: usize>(
+        &self,
+        m: &M,
+        emitter: Rank,
+        places: [Option<Landing>; N],
+    ) -> Option<[Pack; N]> {
         let mut tries = 0;
         loop {
             // ORDER: as in `take_from_all`.
-            let pack = m.poll_pack(emitter, at);
-            if landed(pack) {
+            let packs = places.map(|at| at.map_or(Pack([0; PACK_WORDS]), |at| m.poll_pack(emitter, at)));
+            if packs.iter().all(|&pack| landed(pack)) {
                 // ORDER: as in `take_from_all`.
-                m.clear_pack(emitter, at);
-                return Some(pack);
+                places.iter().flatten().for_each(|&at| m.clear_pack(emitter, at));
+                return Some(packs);
             }
             tries += 1;
             if !m.spin(tries) {
@@ -167,17 +208,29 @@ impl Turn {
     }
 }
 
+/// The announcement of each rank that it has begun the generation of `serial`.
+fn begun(serial: u64) -> Barrier {
+    let (scope, order) = (Scope::MultiGpu, Order::ReleaseAcquire);
+    Barrier { phase: Phase::Landing, scope, order, check: Check::Reached, epoch: Epoch(serial) }
+}
+
 /// The steps of a push. `index` is one of a [`Lane`]; packs outside of `window` are left alone. False: a peer was
 /// given up.
 pub(super) trait Exchange<M: Machine> {
+    /// Packs that land in a slot, or a few more: the same on all ranks.
+    fn extent(&self) -> u32;
+    /// Whether what is sent first is what this rank adds.
+    const LEADS_WITH_OWN: bool;
+    /// The pack that is sent first at `index`, if any.
+    fn lead(&self, m: &M, index: u32) -> Option<u32>;
     /// The pack that this rank adds at `index`, if any.
-    fn own(&self, m: &M, index: u64) -> Option<u64>;
-    /// Stores this rank's input into peers' landing areas; `own` loads what it adds itself.
-    fn send<A: Access>(&self, m: &M, turn: &Turn, window: Span, index: u64, own: impl Fn() -> Pack);
-    /// Adds what landed in this rank's.
-    fn reduce<A: Access>(&self, m: &M, turn: &Turn, window: Span, index: u64, own: Pack) -> bool;
-    /// Takes what others have added.
-    fn gather<A: Access>(&self, m: &M, turn: &Turn, window: Span, index: u64) -> bool;
+    fn own(&self, m: &M, index: u32) -> Option<u32>;
+    /// Stores this rank's input into peers' landing areas; `lead` is what is sent first, if that is in `window`.
+    fn send<A: Access>(&self, m: &M, turn: &Turn, window: Window, index: u32, lead: Option<Pack>);
+    /// Adds `own` and what landed in this rank's.
+    fn reduce<A: Access>(&self, m: &M, turn: &Turn, index: u32, own: Pack) -> bool;
+    /// Takes what others have added, at several indices.
+    fn gather<A: Access, const N: usize>(&self, m: &M, turn: &Turn, window: Window, indices: [Option<u32>; N]) -> bool;
 }
 
 /// All other ranks, from the right neighbour on, so that no rank is stored to by all at once.
@@ -195,7 +248,9 @@ pub(super) fn peers<M: Machine, const W: usize>(m: &M) -> impl Iterator<Item = R
 /// Whether no word of `pack` is the marker. Words, not elements, and as integers: a subnormal is not 0, a NaN is itself.
 #[inline(always)]
 fn landed(pack: Pack) -> bool {
-    pack.0.iter().all(|&word| word != MARKER)
+    let [a, b, c, d] = pack.0;
+    // The marker is the largest word.
+    a.max(b).max(c.max(d)) != MARKER
 }
 
 /// `pack` with another NaN in place of the marker.

@@ -8,6 +8,9 @@
 //! How a chunk is accessed is each rank's own matter: pack by pack, or element by element where a buffer is not aligned
 //! and for the tail of the last pack. Elements of a chunk are then dealt to the same block's threads in turn.
 
+use core::array::from_fn;
+use core::iter::zip;
+
 use super::abi::{Dtype, Rank};
 use super::element::Element;
 use super::machine::{Machine, Pack, Region};
@@ -19,13 +22,6 @@ pub struct Span {
     pub start: u64,
     /// One past the last pack.
     pub end: u64,
-}
-
-impl Span {
-    /// Whether `pack` is in it.
-    pub const fn has(self, pack: u64) -> bool {
-        self.start <= pack && pack < self.end
-    }
 }
 
 /// Packs that `elems` elements fill, the last one perhaps partly.
@@ -107,13 +103,24 @@ impl Unit for Single {
 
 /// One step of an algorithm, done for each unit of a span.
 pub trait Step<M: Machine> {
+    /// What it loads for a unit.
+    type Loaded;
+    /// Loads what it needs for `unit`.
+    fn load<U: Unit>(&self, m: &M, unit: U) -> Self::Loaded;
+    /// Does with it what is to be done, and stores.
+    fn finish<U: Unit>(&self, m: &M, unit: U, loaded: Self::Loaded);
+
     /// Does it for `unit`.
-    fn run<U: Unit>(&self, m: &M, unit: U);
+    #[inline(always)]
+    fn run<U: Unit>(&self, m: &M, unit: U) {
+        self.finish(m, unit, self.load(m, unit));
+    }
 }
 
-/// Runs `step` for the units of `span` that belong to this thread.
+/// Runs `step` for the units of `span` that belong to this thread, where there are so many packs loading `AHEAD` of them before
+/// the first is finished: few blocks need that to keep a link busy.
 #[inline(always)]
-pub fn for_each<M: Machine, T: Element>(m: &M, span: Span, step: &impl Step<M>) {
+pub fn for_each<M: Machine, T: Element, const AHEAD: usize>(m: &M, span: Span, step: &impl Step<M>) {
     let lanes = T::DTYPE.lanes() as u64;
     let (thread, threads) = (m.thread() as u64, m.threads() as u64);
     let stride = threads * m.blocks() as u64;
@@ -122,6 +129,12 @@ pub fn for_each<M: Machine, T: Element>(m: &M, span: Span, step: &impl Step<M>) 
 
     if aligned {
         let whole_end = span.end.min(elems / lanes);
+        while AHEAD > 1 && pack + (AHEAD as u64 - 1) * stride < whole_end {
+            let units: [Whole; AHEAD] = from_fn(|ahead| Whole(pack + ahead as u64 * stride));
+            let loaded = units.map(|unit| step.load(m, unit));
+            zip(units, loaded).for_each(|(unit, loaded)| step.finish(m, unit, loaded));
+            pack += AHEAD as u64 * stride;
+        }
         while pack < whole_end {
             step.run(m, Whole(pack));
             pack += stride;

@@ -4,13 +4,13 @@ use core::marker::PhantomData;
 
 use super::element::Element;
 use super::epoch::{self, Epoch};
-use super::machine::{Machine, Region};
+use super::machine::{Machine, Pack, Region};
 use super::share::{Span, Step, Unit, for_each, packs};
 
 /// Copies the packs of `span` that belong to this thread to the staging bank of `epoch`.
 #[inline(always)]
 pub fn copy_in<M: Machine, T: Element>(m: &M, span: Span, epoch: Epoch) {
-    for_each::<M, T>(m, span, &CopyIn::<T> { epoch, element: PhantomData });
+    for_each::<M, T, 1>(m, span, &CopyIn::<T> { epoch, element: PhantomData });
 }
 
 /// The kernel that copies the input before the all-reduce's own kernel, in stream order.
@@ -29,9 +29,14 @@ struct CopyIn<T> {
 }
 
 impl<M: Machine, T: Element> Step<M> for CopyIn<T> {
+    type Loaded = Pack;
+
     #[inline(always)]
-    fn run<U: Unit>(&self, m: &M, unit: U) {
-        let value = unit.load::<M, T>(m, Region::Source, m.rank());
+    fn load<U: Unit>(&self, m: &M, unit: U) -> Pack {
+        unit.load::<M, T>(m, Region::Source, m.rank())
+    }
+    #[inline(always)]
+    fn finish<U: Unit>(&self, m: &M, unit: U, value: Pack) {
         unit.store::<M, T>(m, Region::Input(self.epoch.bank()), value);
     }
 }

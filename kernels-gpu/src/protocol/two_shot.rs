@@ -20,7 +20,7 @@ use super::abi::{Phase, Rank};
 use super::barrier::Barrier;
 use super::element::{Element, sum};
 use super::epoch::{self, Epoch};
-use super::machine::{Machine, Region};
+use super::machine::{Machine, Pack, Region};
 use super::share::{Step, Unit, for_each, packs, part};
 use super::spec::{Protocol, Scope};
 use super::{call, stage};
@@ -41,7 +41,7 @@ pub fn two_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protoco
     }
 
     let own = part_of(m.rank());
-    for_each::<M, T>(m, own, &SumOwnPart::<T, W> { epoch, start: own.start, element: PhantomData });
+    for_each::<M, T, 1>(m, own, &SumOwnPart::<T, W> { epoch, start: own.start, element: PhantomData });
 
     let middle =
         Barrier { phase: Phase::Middle, scope: Scope::Block, order: protocol.middle, check: protocol.check, epoch };
@@ -56,7 +56,7 @@ pub fn two_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protoco
     for step in 1..m.world() {
         let owner = Rank(wrap(m.rank().0 + step, m.world()));
         let span = part_of(owner);
-        for_each::<M, T>(m, span, &Gather::<T> { owner, start: span.start, element: PhantomData });
+        for_each::<M, T, 1>(m, span, &Gather::<T> { owner, start: span.start, element: PhantomData });
     }
     // A wait that was given up has been reported, and there is nothing left to do or to leave out.
     let _ = call::end::<M, W>(m, protocol, epoch);
@@ -74,9 +74,14 @@ struct SumOwnPart<T, const W: usize> {
 }
 
 impl<M: Machine, T: Element, const W: usize> Step<M> for SumOwnPart<T, W> {
+    type Loaded = [Pack; W];
+
     #[inline(always)]
-    fn run<U: Unit>(&self, m: &M, unit: U) {
-        let terms = from_fn(|rank| unit.load::<M, T>(m, Region::Input(self.epoch.bank()), Rank(rank as u32)));
+    fn load<U: Unit>(&self, m: &M, unit: U) -> [Pack; W] {
+        from_fn(|rank| unit.load::<M, T>(m, Region::Input(self.epoch.bank()), Rank(rank as u32)))
+    }
+    #[inline(always)]
+    fn finish<U: Unit>(&self, m: &M, unit: U, terms: [Pack; W]) {
         let sum = sum::<M, T, W>(m, terms);
         unit.counted_from::<T>(self.start).store::<M, T>(m, Region::Scratch, sum);
         unit.store::<M, T>(m, Region::Output, sum);
@@ -90,9 +95,14 @@ struct Gather<T> {
 }
 
 impl<M: Machine, T: Element> Step<M> for Gather<T> {
+    type Loaded = Pack;
+
     #[inline(always)]
-    fn run<U: Unit>(&self, m: &M, unit: U) {
-        let sum = unit.counted_from::<T>(self.start).load::<M, T>(m, Region::Scratch, self.owner);
+    fn load<U: Unit>(&self, m: &M, unit: U) -> Pack {
+        unit.counted_from::<T>(self.start).load::<M, T>(m, Region::Scratch, self.owner)
+    }
+    #[inline(always)]
+    fn finish<U: Unit>(&self, m: &M, unit: U, sum: Pack) {
         unit.store::<M, T>(m, Region::Output, sum);
     }
 }

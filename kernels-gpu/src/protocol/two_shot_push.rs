@@ -10,13 +10,14 @@
 //! rank, where a one-shot moves `W-1`. A slot holds the emitter's contribution to the listener's part and, behind it,
 //! the sum of the emitter's part: each is at most one part long.
 
+use core::array::from_fn;
 use core::marker::PhantomData;
 
 use super::abi::Rank;
 use super::element::{Element, sum};
 use super::machine::{Landing, Machine, Pack};
-use super::push::{self, Access, Exchange, Lane, Turn, clean, peers};
-use super::share::{Span, packs, part, part_packs};
+use super::push::{self, Access, Exchange, Lane, Turn, Window, clean, peers};
+use super::share::{packs, part_packs};
 
 /// The kernel, for one thread of `W` ranks.
 #[inline(always)]
@@ -38,8 +39,8 @@ pub fn lane<M: Machine, T: Element, const W: usize>(m: &M) -> Lane {
 
 /// How the packs are parted.
 struct Parts<T, const W: usize> {
-    packs: u64,
-    each: u64,
+    packs: u32,
+    each: u32,
     element: PhantomData<T>,
 }
 
@@ -47,52 +48,66 @@ impl<T: Element, const W: usize> Parts<T, W> {
     #[inline(always)]
     fn of<M: Machine>(m: &M) -> Self {
         let packs = packs(T::DTYPE, m.elems());
-        Parts { packs, each: part_packs(packs, W as u32), element: PhantomData }
+        Parts { packs: packs as u32, each: part_packs(packs, W as u32) as u32, element: PhantomData }
     }
 
-    /// The `index`th pack of `rank`'s part, if it has so many and that one is in `window`.
+    /// The `index`th pack of `rank`'s part, if it has so many: parts are those of [`share::part`](super::share::part).
     #[inline(always)]
-    fn pack(&self, rank: Rank, window: Span, index: u64) -> Option<u64> {
-        let part = part(self.packs, W as u32, rank);
-        let pack = part.start + index;
-        (pack < part.end && window.has(pack)).then_some(pack)
+    fn pack(&self, rank: Rank, index: u32) -> Option<u32> {
+        let pack = self.each * rank.0 + index;
+        (index < self.each && pack < self.packs).then_some(pack)
     }
 
     /// Where the `index`th pack of a contribution lands.
     #[inline(always)]
-    fn term(&self, turn: &Turn, index: u64) -> Landing {
+    fn term(&self, turn: &Turn, index: u32) -> Landing {
         turn.at(index)
     }
 
     /// Where the `index`th pack of a sum lands.
     #[inline(always)]
-    fn sum(&self, turn: &Turn, index: u64) -> Landing {
+    fn sum(&self, turn: &Turn, index: u32) -> Landing {
         turn.at(self.each + index)
     }
 }
 
 impl<M: Machine, T: Element, const W: usize> Exchange<M> for Parts<T, W> {
     #[inline(always)]
-    fn own(&self, m: &M, index: u64) -> Option<u64> {
-        let part = part(self.packs, W as u32, m.rank());
-        (part.start + index < part.end).then_some(part.start + index)
+    fn extent(&self) -> u32 {
+        2 * self.each
+    }
+
+    const LEADS_WITH_OWN: bool = false;
+
+    #[inline(always)]
+    fn lead(&self, m: &M, index: u32) -> Option<u32> {
+        peers::<M, W>(m).next().and_then(|peer| self.pack(peer, index))
     }
 
     #[inline(always)]
-    fn send<A: Access>(&self, m: &M, turn: &Turn, window: Span, index: u64, _: impl Fn() -> Pack) {
-        for peer in peers::<M, W>(m) {
-            if let Some(pack) = self.pack(peer, window, index) {
-                // ORDER: pairs with the owner's poll, by its value alone.
-                m.push_pack(peer, self.term(turn, index), A::load(m, pack));
+    fn own(&self, m: &M, index: u32) -> Option<u32> {
+        self.pack(m.rank(), index)
+    }
+
+    #[inline(always)]
+    fn send<A: Access>(&self, m: &M, turn: &Turn, window: Window, index: u32, lead: Option<Pack>) {
+        let at = self.term(turn, index);
+        let mut peers = peers::<M, W>(m);
+        if let (Some(peer), Some(lead)) = (peers.next(), lead) {
+            turn.push(m, peer, at, lead);
+        }
+        for peer in peers {
+            if let Some(pack) = self.pack(peer, index).filter(|&pack| window.has(pack)) {
+                turn.push(m, peer, at, A::load(m, pack));
             }
         }
     }
 
     #[inline(always)]
-    fn reduce<A: Access>(&self, m: &M, turn: &Turn, window: Span, index: u64, own: Pack) -> bool {
-        let Some(pack) = self.pack(m.rank(), window, index) else { return true };
+    fn reduce<A: Access>(&self, m: &M, turn: &Turn, index: u32, own: Pack) -> bool {
+        let Some(pack) = self.pack(m.rank(), index) else { return true };
         let Some(terms) = turn.take_from_all::<M, W>(m, self.term(turn, index), own) else { return false };
-        // A sum may have become the marker again.
+        // A sum may have become the marker again, and all ranks store the same.
         let sum = clean(sum::<M, T, W>(m, terms));
         turn.push_to_all::<M, W>(m, self.sum(turn, index), sum);
         A::store(m, pack, sum);
@@ -100,11 +115,15 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Parts<T, W> {
     }
 
     #[inline(always)]
-    fn gather<A: Access>(&self, m: &M, turn: &Turn, window: Span, index: u64) -> bool {
+    fn gather<A: Access, const N: usize>(&self, m: &M, turn: &Turn, window: Window, indices: [Option<u32>; N]) -> bool {
         for owner in peers::<M, W>(m) {
-            if let Some(pack) = self.pack(owner, window, index) {
-                let Some(sum) = turn.take(m, owner, self.sum(turn, index)) else { return false };
-                A::store(m, pack, sum);
+            let packs = indices.map(|index| self.pack(owner, index?).filter(|&pack| window.has(pack)));
+            let places: [_; N] = from_fn(|i| packs[i].and(indices[i]).map(|index| self.sum(turn, index)));
+            let Some(sums) = turn.take(m, owner, places) else { return false };
+            for i in 0..N {
+                if let Some(pack) = packs[i] {
+                    A::store(m, pack, sums[i]);
+                }
             }
         }
         true

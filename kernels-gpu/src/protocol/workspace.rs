@@ -1,8 +1,9 @@
-//! Where the areas of a rank's workspace lie: flags, epochs and status words at fixed places, then what has a capacity.
+//! Where the areas of a rank's workspace lie: flags, epochs, cursors and status words at fixed places, then what has a capacity.
 
 use core::mem::size_of;
 
-use super::abi::{AREA_ALIGN_BYTES, BANKS, FlagRow, GENERATIONS, MAX_BLOCKS, MAX_RANKS, Phase, Rank};
+use super::abi::{AREA_ALIGN_BYTES, BANKS, FlagRow, MAX_BLOCKS, MAX_RANKS, PACK_BYTES, Phase, Rank};
+use super::push::Cursor;
 
 /// Bytes from the start of the listener's workspace to the flag of `row` that only `emitter` writes.
 pub const fn flag_offset_bytes(row: FlagRow, emitter: Rank) -> usize {
@@ -11,27 +12,57 @@ pub const fn flag_offset_bytes(row: FlagRow, emitter: Rank) -> usize {
 }
 
 /// Bytes of all flags of a rank.
-pub const FLAGS_BYTES: usize = Phase::BARRIERS.len() * BANKS * MAX_BLOCKS * MAX_RANKS * size_of::<u64>();
+pub const FLAGS_BYTES: usize = Phase::COUNT * BANKS * MAX_BLOCKS * MAX_RANKS * size_of::<u64>();
 
-/// 64-bit words from the start of a workspace that hold epochs: all flags, then the blocks' own words. A new
-/// communicator sets each of them to the epoch of its last call, which is 0.
-pub const EPOCH_WORDS: usize = FLAGS_BYTES / size_of::<u64>() + MAX_BLOCKS;
+/// 64-bit words from the start of a workspace that number calls, or generations: all flags, then the blocks' own words.
+const EPOCH_WORDS: usize = FLAGS_BYTES / size_of::<u64>() + MAX_BLOCKS;
+
+/// The 64-bit words at the start of a new workspace whose last call was that of `last_epoch`, which is 0 but in tests: each
+/// flag and epoch word is that, and each block's cursor is in the generation of that number, which is empty.
+pub fn first_words(last_epoch: u64) -> impl Iterator<Item = u64> {
+    let cursor = Cursor { serial: last_epoch, used: 0, announced: false }.encode();
+    (0..EPOCH_WORDS).map(move |_| last_epoch).chain((0..MAX_BLOCKS).flat_map(move |_| cursor))
+}
 
 /// Bytes from the start of a workspace to the epoch word of `block`.
 pub const fn epoch_offset_bytes(block: u32) -> usize {
     FLAGS_BYTES + block as usize * size_of::<u64>()
 }
 
+/// Bytes from the start of a workspace to the [`Cursor`] of `block`.
+pub const fn cursor_offset_bytes(block: u32) -> usize {
+    EPOCH_WORDS * size_of::<u64>() + block as usize * CURSOR_BYTES
+}
+
+/// Bytes of a cursor.
+const CURSOR_BYTES: usize = 2 * size_of::<u64>();
+// It is accessed as a whole.
+const _: () = assert!(cursor_offset_bytes(0).is_multiple_of(CURSOR_BYTES));
+
 /// Bytes from the start of a workspace to the word that says which wait was given up: 0, or a
 /// [`GaveUp`](super::status::GaveUp).
-pub const GAVE_UP_OFFSET_BYTES: usize = EPOCH_WORDS * size_of::<u64>();
+pub const GAVE_UP_OFFSET_BYTES: usize = cursor_offset_bytes(MAX_BLOCKS as u32);
 /// Bytes from the start of a workspace to the count of wrong elements that `verify` kernels keep.
 pub const WRONG_OFFSET_BYTES: usize = GAVE_UP_OFFSET_BYTES + size_of::<u64>();
 /// Bytes from the start of a workspace to two words about the first wrong element: its index in the high half with its
 /// bits in the low half, then the call's epoch plus one, 0 while there is none.
 pub const FIRST_WRONG_OFFSET_BYTES: usize = WRONG_OFFSET_BYTES + size_of::<u64>();
-/// Bytes of the part of a workspace that must be set before any rank may start: epochs, then status words of zero.
+/// Bytes of the part of a workspace that must be set before any rank may start: [`first_words`], then status words of zero.
 pub const SIGNAL_BYTES: usize = (FIRST_WRONG_OFFSET_BYTES + 2 * size_of::<u64>()).next_multiple_of(AREA_ALIGN_BYTES);
+
+/// Which part of each landing slot a call uses: see `push`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Generation(pub u32);
+
+/// Generations of a landing area. A power of two, so that no wrap of a cursor skips any.
+pub const GENERATIONS: usize = 4;
+// Between a generation's last call and the first that uses it again there must be a call that announces itself and another
+// that waits for that.
+const _: () = assert!(GENERATIONS.is_power_of_two() && GENERATIONS >= 3);
+
+/// Packs of all peers' landing slots of a generation, at most, that small calls share before the next generation begins. The more
+/// there are, the more rarely a call announces itself; so many, in all generations, still fit the second-level cache.
+pub const LANDING_SHARED_PACKS: u32 = (8 << 20) / PACK_BYTES as u32;
 
 /// Which of a listener's landing slots in a generation is `emitter`'s: it has one for each other rank.
 pub const fn landing_slot(listener: Rank, emitter: Rank) -> u32 {
@@ -66,7 +97,7 @@ impl WorkspaceLayout {
     /// `landing_bytes`; a capacity of 0 takes no space.
     ///
     /// # Errors
-    /// `None` when the sizes do not fit the address space.
+    /// `None` when the sizes do not fit the address space, or 32 bits do not count the packs of a landing area.
     pub const fn new(
         world: u32,
         scratch_bytes: usize,
@@ -82,6 +113,9 @@ impl WorkspaceLayout {
         let Some(banks) = bank.checked_mul(BANKS) else { return None };
         let Some(landing_offset_bytes) = staging_offset_bytes.checked_add(banks) else { return None };
         let Some(landing) = slot.checked_mul(world.saturating_sub(1) as usize * GENERATIONS) else { return None };
+        if landing / PACK_BYTES > u32::MAX as usize {
+            return None;
+        }
         let Some(total_bytes) = landing_offset_bytes.checked_add(landing) else { return None };
         Some(WorkspaceLayout {
             scratch_offset_bytes: SIGNAL_BYTES,
@@ -91,5 +125,15 @@ impl WorkspaceLayout {
             landing_slot_bytes: slot,
             total_bytes,
         })
+    }
+
+    /// Packs of a landing slot.
+    pub const fn landing_slot_packs(&self) -> u32 {
+        (self.landing_slot_bytes / PACK_BYTES) as u32
+    }
+
+    /// Packs of a generation of landing slots, for the `world` ranks that the layout is for.
+    pub const fn landing_generation_packs(&self, world: u32) -> u32 {
+        self.landing_slot_packs() * (world - 1)
     }
 }

@@ -11,12 +11,12 @@ use core::arch::nvptx::{_block_dim_x, _block_idx_x, _grid_dim_x, _thread_idx_x};
 
 use crate::protocol::abi::{
     Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, KernelArgs, MARKER, MAX_RANKS, PACK_BYTES,
-    Rank, WRONG_OFFSET_BYTES, epoch_offset_bytes, flag_offset_bytes, landing_slot, step_to,
+    Rank, WRONG_OFFSET_BYTES, cursor_offset_bytes, epoch_offset_bytes, flag_offset_bytes, landing_slot, step_to,
 };
 use crate::protocol::element::Element;
 use crate::protocol::epoch::Epoch;
 use crate::protocol::machine::{Landing, Machine, Pack, Region};
-use crate::protocol::push::Lane;
+use crate::protocol::push::{Cursor, Lane};
 use crate::protocol::status::GaveUp;
 
 /// A GPU thread of one of `W` ranks, with its kernel's arguments.
@@ -29,7 +29,7 @@ impl<'a, const W: usize> Ptx<'a, W> {
     ///
     /// # Safety
     /// - Every address in `args` is that of a live buffer of the length that `args` implies, accessible to this GPU.
-    /// - `args.workspaces` are laid out by `abi`, their flags and epoch words set to one epoch, their landing areas to the
+    /// - `args.workspaces` are laid out by `abi`, their first words set as `abi::first_words` says, their landing areas to the
     ///   marker and the rest to 0 when their communicator was made, and used by it alone.
     /// - The grid has at most `MAX_BLOCKS` blocks, the same number on each rank, all resident together.
     #[inline(always)]
@@ -88,8 +88,8 @@ impl<'a, const W: usize> Ptx<'a, W> {
     }
 
     /// Waits until the kernel before in the stream has ended and is visible, and with it, if it waited in its turn, all
-    /// before it; then lets the next kernel become resident, if the host says so. Every thread comes here before it does
-    /// anything else.
+    /// before it; then lets the next kernel become resident, if the host says so. Every thread comes here before it touches
+    /// memory.
     #[inline(always)]
     pub(super) fn begin(&self) {
         if cfg!(target_feature = "sm_90") {
@@ -105,20 +105,20 @@ impl<'a, const W: usize> Ptx<'a, W> {
     /// [`Ptx::begin`] with `lane` known before: the time for it is gone while the kernel waits.
     #[inline(always)]
     pub(super) fn begin_with(&self, lane: Lane) -> Lane {
-        let held = lane.map(|word| {
-            let held;
-            // SAFETY: arithmetic on registers. Not `pure`: it stays where it is, before the wait.
-            unsafe { asm!("mov.b64 {}, {};", out(reg64) held, in(reg64) word, options(nomem, nostack)) }
-            held
-        });
+        let all = lane.all_ones();
+        // SAFETY: compares registers. A lane's stride is less than 2^20; the compiler does not know that the threads all go on, so
+        // it computes the lane here.
+        unsafe {
+            asm!("{{ .reg .pred p; setp.eq.u32 p, {}, 0xffffffff; @p exit; }}", in(reg32) all, options(nomem, nostack))
+        }
         self.begin();
-        held
+        lane
     }
 
     /// The address of `at` in the slot that starts at `slot` in generation 0.
     #[inline(always)]
     fn landing(&self, slot: u64, at: Landing) -> u64 {
-        slot + at.generation.0 as u64 * self.args.generation_bytes + at.pack * PACK_BYTES as u64
+        slot + (at.generation.0 * self.args.generation_packs + at.pack) as u64 * PACK_BYTES as u64
     }
 
     /// Start of this rank's slot for `emitter`, in generation 0. Two ranks have one slot each.
@@ -220,6 +220,10 @@ impl<const W: usize> Machine for Ptx<'_, W> {
         self.args.elems
     }
     #[inline(always)]
+    fn landing_shared_packs(&self) -> u32 {
+        self.args.landing_shared_packs
+    }
+    #[inline(always)]
     fn aligned(&self) -> bool {
         self.args.aligned != 0
     }
@@ -245,9 +249,11 @@ impl<const W: usize> Machine for Ptx<'_, W> {
     }
     #[inline(always)]
     fn spin(&self, tries: u64) -> bool {
-        let limit = self.args.poll_limit;
-        // Once a wait was given up, or the host has abandoned the call, every other wait ends too; looked at rarely.
-        (limit == 0 || tries < limit) && (!tries.is_multiple_of(1024) || self.ld_status() == 0)
+        // Looked at rarely: once a wait was given up, or the host has abandoned the call, every other wait ends too.
+        !tries.is_multiple_of(1024) || {
+            let limit = self.args.poll_limit;
+            (limit == 0 || tries < limit) && self.ld_status() == 0
+        }
     }
     #[inline(always)]
     fn report(&self, gave_up: GaveUp) {
@@ -296,18 +302,31 @@ impl<const W: usize> Machine for Ptx<'_, W> {
     }
 
     #[inline(always)]
-    fn fence(&self) {
-        // SAFETY: orders memory accesses, and does nothing else.
-        unsafe { asm!("fence.acq_rel.sys; // fence", options(nostack)) }
-    }
-
-    #[inline(always)]
     fn ld_epoch(&self, block: u32) -> Epoch {
         Epoch(self.ld_word(epoch_offset_bytes(block)))
     }
     #[inline(always)]
     fn st_epoch(&self, block: u32, epoch: Epoch) {
         self.st_word(epoch_offset_bytes(block), epoch.0);
+    }
+    #[inline(always)]
+    fn ld_cursor(&self, block: u32) -> Cursor {
+        let address = self.args.workspace + cursor_offset_bytes(block) as u64;
+        let (serial, rest);
+        // SAFETY: an aligned cursor of this rank's workspace.
+        unsafe {
+            asm!("ld.global.v2.u64 {{{}, {}}}, [{}]; // ld_cursor", out(reg64) serial, out(reg64) rest, in(reg64) address, options(nostack));
+        }
+        Cursor::decode([serial, rest])
+    }
+    #[inline(always)]
+    fn st_cursor(&self, block: u32, cursor: Cursor) {
+        let address = self.args.workspace + cursor_offset_bytes(block) as u64;
+        let [serial, rest] = cursor.encode();
+        // SAFETY: an aligned cursor of this rank's workspace.
+        unsafe {
+            asm!("st.global.v2.u64 [{}], {{{}, {}}}; // st_cursor", in(reg64) address, in(reg64) serial, in(reg64) rest, options(nostack));
+        }
     }
 
     #[inline(always)]
@@ -452,6 +471,32 @@ impl<const W: usize> Machine for Ptx<'_, W> {
             );
         }
         word
+    }
+    #[inline(always)]
+    fn add_f32(&self, a: f32, b: f32) -> f32 {
+        a + b
+    }
+    #[inline(always)]
+    fn add_f16x2(&self, a: u32, b: u32) -> u32 {
+        let sum;
+        // SAFETY: arithmetic on registers.
+        unsafe {
+            asm!("add.rn.f16x2 {}, {}, {};", out(reg32) sum, in(reg32) a, in(reg32) b, options(pure, nomem, nostack));
+        }
+        sum
+    }
+    #[inline(always)]
+    fn add_bf16x2(&self, a: u32, b: u32) -> u32 {
+        let sum;
+        // SAFETY: arithmetic on registers. `a * 1 + b` is `a + b`, also for zeros; a plain sum there is from sm_90 on only.
+        unsafe {
+            asm!(
+                "fma.rn.bf16x2 {}, {}, {}, {};",
+                out(reg32) sum, in(reg32) a, in(reg32) 0x3f80_3f80, in(reg32) b,
+                options(pure, nomem, nostack)
+            );
+        }
+        sum
     }
     #[inline(always)]
     fn bf16x2_from_f32(&self, [low, high]: [f32; 2]) -> u32 {

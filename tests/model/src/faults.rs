@@ -179,12 +179,15 @@ impl Fault {
             | Mutation::OneFlagBank
             | Mutation::OneFlagPhase
             | Mutation::OneFlagBlock
-            | Mutation::NoFence
             | Mutation::NoClear
-            | Mutation::OneGeneration
+            | Mutation::Generations(_)
+            | Mutation::SamePlaces
             | Mutation::OtherPlace
             | Mutation::SumsOnTerms
-            | Mutation::StuckEpoch => None,
+            | Mutation::StuckCursor
+            | Mutation::OwnCursorOnly
+            | Mutation::Forgotten
+            | Mutation::TwoOn => None,
         };
         Fate::Killed(found, weaker_order)
     }

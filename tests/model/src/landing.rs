@@ -2,9 +2,8 @@
 
 use std::cell::Cell;
 
-use allfold_kernels::protocol::abi::{Algorithm, GENERATIONS, MARKER, PACK_WORDS, Rank};
+use allfold_kernels::protocol::abi::{GENERATIONS, MARKER, PACK_WORDS, Rank};
 use allfold_kernels::protocol::machine::{Landing, Pack};
-use allfold_kernels::protocol::share::part_packs;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
@@ -65,37 +64,29 @@ fn split(Pack(lanes): Pack, words: usize) -> impl Iterator<Item = u64> {
 /// The landing areas of all ranks.
 pub struct Landings {
     ranks: u32,
-    slot: u64,
+    slot: u32,
     places: Vec<Option<Place>>,
 }
 
 impl Landings {
     /// Full of markers, for the calls of `program`. To be made before any other thread is.
     pub fn new(program: &Program) -> Landings {
-        let (ranks, calls) = (program.shape.ranks, program.calls.len() as u32);
-        let of_call = |number| match program.call(number).algorithm {
-            Algorithm::OneShotPush => program.packs_of(number).into(),
-            Algorithm::TwoShotPush => 2 * part_packs(program.packs_of(number).into(), ranks),
-            Algorithm::OneShot | Algorithm::TwoShot | Algorithm::OnePass | Algorithm::Exchange => 0,
-        };
+        let ranks = program.shape.ranks;
         // Even, so that each place has a neighbour.
-        let slot = (1..=calls).map(of_call).max().unwrap_or(0).next_multiple_of(2);
-        // Generation 0 also for the fault that knows no other.
-        let used = |generation| {
-            generation == 0
-                || (1..=calls).any(|number| of_call(number) > 0 && program.epoch(number).generation().0 == generation)
+        let slot = program.landing_packs().next_multiple_of(2);
+        // Generation by generation, listener by listener, emitter by emitter.
+        let slots = (0..GENERATIONS as u32 * ranks * ranks).flat_map(|number| (0..slot).map(move |_| number));
+        let place = |number: u32| {
+            let peers = number / ranks % ranks != number % ranks;
+            peers.then(|| Place::new(program.calls.len(), program.torn))
         };
-        let places = (0..GENERATIONS as u32).flat_map(|generation| {
-            (0..ranks * ranks).flat_map(move |pair| (0..slot).map(move |_| (generation, pair / ranks != pair % ranks)))
-        });
-        let place = |(generation, peers)| (peers && used(generation)).then(|| Place::new(calls as usize, program.torn));
-        Landings { ranks, slot, places: places.map(place).collect() }
+        Landings { ranks, slot, places: slots.map(place).collect() }
     }
 
     fn place(&self, listener: Rank, emitter: Rank, at: Landing) -> &Place {
         assert!(at.pack < self.slot, "{at:?} is beyond the slot");
         let slot = (at.generation.0 * self.ranks + listener.0) * self.ranks + emitter.0;
-        self.places[(u64::from(slot) * self.slot + at.pack) as usize].as_ref().expect("a place of the program")
+        self.places[(slot * self.slot + at.pack) as usize].as_ref().expect("a place of two ranks")
     }
 
     /// `emitter` stores `value` in its slot of `listener`.

@@ -7,6 +7,7 @@ use allfold_kernels::protocol::abi::{FlagRow, MARKER, Rank};
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
+use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::spec::Order;
 use allfold_kernels::protocol::status::GaveUp;
 use loom::sync::atomic::{Ordering, fence};
@@ -34,7 +35,7 @@ pub struct World {
     pub mutation: Mutation,
     /// See [`Depth::patience`](crate::explore::Depth::patience).
     pub patience: Option<u64>,
-    /// Flags, epoch words, data.
+    /// Flags, epoch words, cursors, data.
     pub memory: Memory,
     /// Where packs land.
     pub landings: Landings,
@@ -181,6 +182,10 @@ impl Machine for LoomMachine {
         true
     }
 
+    fn landing_shared_packs(&self) -> u32 {
+        self.world.program.shared_packs
+    }
+
     fn sync_block(&self) {
         self.sync_block_all(true);
     }
@@ -214,12 +219,6 @@ impl Machine for LoomMachine {
         self.poll(emitter, row, Order::ReleaseAcquire)
     }
 
-    fn fence(&self) {
-        // And no acquire: here a thread lives through all calls, on a GPU it ends with its kernel, and a fence does nothing for
-        // what the thread of an earlier kernel has polled.
-        fence(Ordering::Release);
-    }
-
     fn ld_epoch(&self, block: u32) -> Epoch {
         self.comes_to(Access::Epoch);
         self.log(What::EpochWord { block, stored: None });
@@ -230,6 +229,22 @@ impl Machine for LoomMachine {
         if block < self.world.program.shape.blocks {
             self.log(What::EpochWord { block, stored: Some(epoch) });
             self.world.memory.store_epoch(self.rank, block, epoch);
+        }
+    }
+
+    fn ld_cursor(&self, block: u32) -> Cursor {
+        self.comes_to(Access::Epoch);
+        self.log(What::Cursor { block, stored: None });
+        self.world.memory.load_cursor(self.rank, block)
+    }
+    fn st_cursor(&self, block: u32, cursor: Cursor) {
+        let World { program, mutation, .. } = &*self.world;
+        let right = *mutation != Mutation::Nothing || cursor == program.cursor_after(self.call);
+        assert!(right, "{cursor:?} after call {}: the row is another one than it says", self.call);
+        // As for epoch words.
+        if block < self.world.program.shape.blocks {
+            self.log(What::Cursor { block, stored: Some(cursor) });
+            self.world.memory.store_cursor(self.rank, block, cursor);
         }
     }
 

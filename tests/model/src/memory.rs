@@ -1,10 +1,11 @@
-//! The memory of all ranks as loom sees it: flags, epoch words, data.
+//! The memory of all ranks as loom sees it: flags, epoch words, cursors, data.
 
 use std::cell::Cell;
 
 use allfold_kernels::protocol::abi::{BANKS, FlagRow, Phase, Rank};
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::Pack;
+use allfold_kernels::protocol::push::Cursor;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
@@ -84,6 +85,7 @@ pub struct Memory {
     packs: u32,
     flags: Vec<Option<Flag>>,
     epochs: Vec<UnsafeCell<Epoch>>,
+    cursors: Vec<UnsafeCell<Cursor>>,
     data: Vec<Place>,
 }
 
@@ -93,7 +95,11 @@ impl Memory {
         let (ranks, blocks, packs) = (program.shape.ranks, program.shape.blocks, program.most_packs());
         let flags_of = |phase: Phase| {
             let used = program.uses(phase);
-            let flag = move |flag| (used && flag / ranks % ranks != flag % ranks).then(|| Flag::new(program.last));
+            let last = match phase {
+                Phase::Start | Phase::Middle | Phase::End => program.last,
+                Phase::Landing => Epoch(program.cursor.serial),
+            };
+            let flag = move |flag| (used && flag / ranks % ranks != flag % ranks).then(|| Flag::new(last));
             (0..BANKS as u32 * blocks * ranks * ranks).map(flag)
         };
         let place = |area: Area| match if area.shared() { shared } else { Data::Cells } {
@@ -106,8 +112,10 @@ impl Memory {
             ranks,
             blocks,
             packs,
-            flags: Phase::BARRIERS.into_iter().flat_map(flags_of).collect(),
+            // In the order of their numbers.
+            flags: Phase::BARRIERS.into_iter().chain([Phase::Landing]).flat_map(flags_of).collect(),
             epochs: (0..ranks * blocks).map(|_| UnsafeCell::new(program.last)).collect(),
+            cursors: (0..ranks * blocks).map(|_| UnsafeCell::new(program.cursor)).collect(),
             data: areas.flat_map(|area| (0..packs).map(move |_| area)).map(place).collect(),
         }
     }
@@ -132,6 +140,18 @@ impl Memory {
     pub fn store_epoch(&self, rank: Rank, block: u32, epoch: Epoch) {
         // SAFETY: as for data.
         self.epochs[(rank.0 * self.blocks + block) as usize].with_mut(|word| unsafe { *word = epoch });
+    }
+
+    /// The cursor of `block` on `rank`.
+    pub fn load_cursor(&self, rank: Rank, block: u32) -> Cursor {
+        // SAFETY: as for data.
+        self.cursors[(rank.0 * self.blocks + block) as usize].with(|cursor| unsafe { *cursor })
+    }
+
+    /// Sets it.
+    pub fn store_cursor(&self, rank: Rank, block: u32, value: Cursor) {
+        // SAFETY: as for data.
+        self.cursors[(rank.0 * self.blocks + block) as usize].with_mut(|cursor| unsafe { *cursor = value });
     }
 
     /// How the data of `area` are kept.

@@ -6,6 +6,7 @@ use allfold_kernels::protocol::abi::{Bank, Dtype, FlagRow, Generation, Phase, Ra
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
+use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::share::{packs, part_packs};
 use allfold_kernels::protocol::status::GaveUp;
 
@@ -38,18 +39,24 @@ pub enum Mutation {
     OneFlagPhase,
     /// One row of flags serves every block.
     OneFlagBlock,
-    /// A push does not fence before it announces.
-    NoFence,
     /// Nobody puts the marker back.
     NoClear,
-    /// One generation of landing places serves every call.
-    OneGeneration,
+    /// There are so many generations of landing places, and no more.
+    Generations(u32),
+    /// Every push uses its generation from the start, whatever was used before.
+    SamePlaces,
     /// A pack is pushed to its neighbour's place in the slot.
     OtherPlace,
     /// The sums that a two-shot pushes land where the terms do.
     SumsOnTerms,
-    /// The epoch words never move.
-    StuckEpoch,
+    /// The cursors never move.
+    StuckCursor,
+    /// A block moves its own cursor and no other.
+    OwnCursorOnly,
+    /// No cursor says that a generation was announced.
+    Forgotten,
+    /// A flag does not count that says two generations more than is waited for.
+    TwoOn,
 }
 
 /// A thread with a fault, in one call.
@@ -60,6 +67,8 @@ pub struct Mutant<M> {
     syncs: Cell<u32>,
     /// The epoch of the call.
     epoch: Cell<Epoch>,
+    /// Where the push before left off.
+    last: Cell<Cursor>,
     /// Whether what is loaded belongs to the other block.
     swapped: Cell<bool>,
 }
@@ -67,7 +76,9 @@ pub struct Mutant<M> {
 impl<M: Machine> Mutant<M> {
     /// `inner` with `mutation`.
     pub fn new(inner: M, mutation: Mutation) -> Mutant<M> {
-        Mutant { inner, mutation, syncs: Cell::new(0), epoch: Cell::new(Epoch(0)), swapped: Cell::new(false) }
+        let (epoch, swapped) = (Cell::new(Epoch(0)), Cell::new(false));
+        let last = Cell::new(Cursor { serial: 0, used: 0, announced: false });
+        Mutant { inner, mutation, syncs: Cell::new(0), epoch, last, swapped }
     }
 
     fn row(&self, row: FlagRow) -> FlagRow {
@@ -80,10 +91,31 @@ impl<M: Machine> Mutant<M> {
     }
 
     fn at(&self, at: Landing) -> Landing {
-        let each = part_packs(packs(Dtype::F32, self.elems()), self.world());
-        let generation = if self.mutation == Mutation::OneGeneration { Generation(0) } else { at.generation };
-        let pack = if self.mutation == Mutation::SumsOnTerms { at.pack % each } else { at.pack };
-        Landing { generation, pack }
+        let each = part_packs(packs(Dtype::F32, self.elems()), self.world()) as u32;
+        let last = self.last.get();
+        // A push that does not go on in the generation of the one before begins the next.
+        let (serial, start) = if at.generation == last.generation() {
+            (last.serial, last.used)
+        } else {
+            (last.serial.wrapping_add(1), 0)
+        };
+        if let Mutation::Generations(count) = self.mutation {
+            Landing { generation: Generation((serial % u64::from(count)) as u32), ..at }
+        } else if self.mutation == Mutation::SamePlaces {
+            Landing { pack: at.pack - start, ..at }
+        } else if self.mutation == Mutation::SumsOnTerms {
+            Landing { pack: start + (at.pack - start) % each, ..at }
+        } else {
+            at
+        }
+    }
+
+    /// What a wait in `phase` waits for.
+    fn wanted(&self, phase: Phase) -> Epoch {
+        match phase {
+            Phase::Start | Phase::Middle | Phase::End => self.epoch.get(),
+            Phase::Landing => Epoch(self.last.get().serial),
+        }
     }
 
     fn silent(&self, phase: Phase) -> bool {
@@ -118,7 +150,7 @@ impl<M: Machine> Machine for Mutant<M> {
         }
     }
     fn ld_flag_volatile(&self, emitter: Rank, row: FlagRow) -> Epoch {
-        if self.deaf(row.phase) { self.epoch.get() } else { self.inner.ld_flag_volatile(emitter, self.row(row)) }
+        if self.deaf(row.phase) { self.wanted(row.phase) } else { self.inner.ld_flag_volatile(emitter, self.row(row)) }
     }
     fn st_flag_release(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
         if self.mutation == Mutation::WeakStore(row.phase) {
@@ -131,7 +163,13 @@ impl<M: Machine> Machine for Mutant<M> {
         if self.deaf(row.phase) || self.mutation == Mutation::WeakLoad(row.phase) {
             self.ld_flag_volatile(emitter, row)
         } else {
-            self.inner.ld_flag_acquire(emitter, self.row(row))
+            let flag = self.inner.ld_flag_acquire(emitter, self.row(row));
+            let two_on = self.wanted(row.phase).next().next();
+            if self.mutation == Mutation::TwoOn && flag == two_on {
+                Epoch(self.wanted(row.phase).0.wrapping_sub(1))
+            } else {
+                flag
+            }
         }
     }
 
@@ -141,10 +179,21 @@ impl<M: Machine> Machine for Mutant<M> {
         epoch
     }
     fn st_epoch(&self, block: u32, epoch: Epoch) {
-        let others = self.mutation == Mutation::OwnEpochOnly && block != self.block();
-        let kept = others || self.mutation == Mutation::StuckEpoch;
-        if !kept {
+        if self.mutation != Mutation::OwnEpochOnly || block == self.block() {
             self.inner.st_epoch(block, epoch)
+        }
+    }
+
+    fn ld_cursor(&self, block: u32) -> Cursor {
+        let cursor = self.inner.ld_cursor(block);
+        self.last.set(cursor);
+        cursor
+    }
+    fn st_cursor(&self, block: u32, cursor: Cursor) {
+        let others = self.mutation == Mutation::OwnCursorOnly && block != self.block();
+        let announced = cursor.announced && self.mutation != Mutation::Forgotten;
+        if !others && self.mutation != Mutation::StuckCursor {
+            self.inner.st_cursor(block, Cursor { announced, ..cursor })
         }
     }
 
@@ -164,11 +213,6 @@ impl<M: Machine> Machine for Mutant<M> {
         self.inner.st_pack(region, if swapped { pack ^ 1 } else { pack }, value)
     }
 
-    fn fence(&self) {
-        if self.mutation != Mutation::NoFence {
-            self.inner.fence()
-        }
-    }
     fn push_pack(&self, listener: Rank, at: Landing, value: Pack) {
         let at = self.at(at);
         let pack = if self.mutation == Mutation::OtherPlace { at.pack ^ 1 } else { at.pack };
@@ -206,6 +250,9 @@ impl<M: Machine> Machine for Mutant<M> {
     }
     fn aligned(&self) -> bool {
         self.inner.aligned()
+    }
+    fn landing_shared_packs(&self) -> u32 {
+        self.inner.landing_shared_packs()
     }
     fn spin(&self, tries: u64) -> bool {
         self.inner.spin(tries)

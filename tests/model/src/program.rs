@@ -4,6 +4,8 @@ use std::fmt::{self, Display, Formatter};
 
 use allfold_kernels::protocol::abi::{Algorithm, Bank, InputMode, Phase};
 use allfold_kernels::protocol::epoch::Epoch;
+use allfold_kernels::protocol::push::Cursor;
+use allfold_kernels::protocol::share::part_packs;
 use allfold_kernels::protocol::spec::{Protocol, Reuse};
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +59,7 @@ pub enum Usage {
 /// Kinds of access that a kernel makes, in the order of their first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Of the epoch word.
+    /// Of the epoch word, or of the cursor.
     Epoch,
     /// Of a flag.
     Flag,
@@ -88,6 +90,10 @@ pub struct Program {
     pub launch: Launch,
     /// The epoch before the first call.
     pub last: Epoch,
+    /// Where the pushes before the first call left off.
+    pub cursor: Cursor,
+    /// Packs of a landing slot that small calls share.
+    pub shared_packs: u32,
     /// Whether a pack lands word by word, not at once.
     pub torn: bool,
 }
@@ -162,6 +168,8 @@ impl Program {
         usage: Usage::Rewritten,
         launch: Launch::InOrder,
         last: Epoch(0),
+        cursor: Cursor { serial: 0, used: 0, announced: false },
+        shared_packs: 2,
         torn: false,
     };
 
@@ -188,6 +196,28 @@ impl Program {
     /// The epoch of call `number`.
     pub fn epoch(&self, number: u32) -> Epoch {
         Epoch(self.last.0.wrapping_add(number.into()))
+    }
+
+    /// Packs that call `number` lands in a slot; `None`: it is no push.
+    pub fn extent(&self, number: u32) -> Option<u32> {
+        let packs = self.packs_of(number);
+        match self.call(number).algorithm {
+            Algorithm::OneShotPush => Some(packs),
+            Algorithm::TwoShotPush => Some(2 * part_packs(packs.into(), self.shape.ranks) as u32),
+            Algorithm::OneShot | Algorithm::TwoShot | Algorithm::OnePass | Algorithm::Exchange => None,
+        }
+    }
+
+    /// Where the cursor is after the first `calls` calls.
+    pub fn cursor_after(&self, calls: u32) -> Cursor {
+        let extents = (1..=calls).filter_map(|number| self.extent(number));
+        extents.fold(self.cursor, |cursor, extent| cursor.after(extent, self.shared_packs))
+    }
+
+    /// Packs of a landing slot: 0 where nothing is pushed.
+    pub fn landing_packs(&self) -> u32 {
+        let extents = (1..=self.calls.len() as u32).filter_map(|number| self.extent(number));
+        extents.max().map_or(0, |largest| largest.max(self.shared_packs))
     }
 
     /// Threads that a rank takes in the model.
@@ -238,7 +268,7 @@ impl Program {
     /// Whether any call has flags of `phase`.
     pub fn uses(&self, phase: Phase) -> bool {
         self.calls.iter().any(|call| match phase {
-            Phase::Start => true,
+            Phase::Start => !call.algorithm.pushes(),
             Phase::Middle => [Algorithm::TwoShot, Algorithm::Exchange].contains(&call.algorithm),
             Phase::Landing => call.algorithm.pushes(),
             Phase::End => match call.protocol.reuse {

@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use allfold_kernels::protocol::abi::Rank;
+use allfold_kernels::protocol::abi::{Phase, Rank};
+use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::Pack;
 
 use serde::{Deserialize, Serialize};
@@ -60,10 +61,18 @@ fn lines(program: &Program, failure: &Failure, steps: &[Step]) -> Vec<Line> {
         let fails = index + 1 == steps.len() && *failure == Failure::Race;
         let matters = match what {
             What::Data(data) => data.area.shared() && (data.stores || data.owner != who.rank),
-            What::Flag(flag) => flag.tells || flag.epoch.0.wrapping_sub(program.epoch(who.call()).0) as i64 >= 0,
+            What::Flag(flag) => {
+                let wanted = match flag.phase {
+                    Phase::Start | Phase::Middle | Phase::End => program.epoch(who.call()),
+                    Phase::Landing => Epoch(program.cursor_after(who.call() - 1).serial),
+                };
+                flag.tells || flag.epoch.0.wrapping_sub(wanted.0) as i64 >= 0
+            }
             What::Sync => program.shape.threads > 1,
             What::Begin => true,
-            What::EpochWord { .. } => steps.last().is_some_and(|last| place(last) == place(&Step { who, what })),
+            What::EpochWord { .. } | What::Cursor { .. } => {
+                steps.last().is_some_and(|last| place(last) == place(&Step { who, what }))
+            }
         };
         if !fails && !matters {
             continue;
@@ -145,11 +154,20 @@ fn calls(program: &Program, area: Area, owner: Rank, value: Pack) -> Vec<u32> {
     }
 }
 
-/// Where a step accesses data, or an epoch word: then the area is `None`.
-fn place(step: &Step) -> Option<(Rank, Option<Area>, u32)> {
+/// What a step accesses of a rank's memory.
+#[derive(PartialEq, Eq)]
+enum Part {
+    Data(Area),
+    EpochWords,
+    Cursors,
+}
+
+/// Where a step accesses data, an epoch word or a cursor.
+fn place(step: &Step) -> Option<(Rank, Part, u32)> {
     match step.what {
-        What::Data(data) => Some((data.owner, Some(data.area), data.pack)),
-        What::EpochWord { block, .. } => Some((step.who.rank, None, block)),
+        What::Data(data) => Some((data.owner, Part::Data(data.area), data.pack)),
+        What::EpochWord { block, .. } => Some((step.who.rank, Part::EpochWords, block)),
+        What::Cursor { block, .. } => Some((step.who.rank, Part::Cursors, block)),
         What::Begin | What::Flag(_) | What::Sync => None,
     }
 }
@@ -159,6 +177,7 @@ fn stores(step: &Step) -> bool {
     match step.what {
         What::Data(data) => data.stores,
         What::EpochWord { stored, .. } => stored.is_some(),
+        What::Cursor { stored, .. } => stored.is_some(),
         What::Begin | What::Flag(_) | What::Sync => false,
     }
 }

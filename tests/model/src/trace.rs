@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use allfold_kernels::protocol::abi::{Phase, Rank};
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::Pack;
+use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::spec::Order;
 
 use crate::program::Area;
@@ -54,6 +55,13 @@ pub enum What {
         /// What is stored.
         stored: Option<Epoch>,
     },
+    /// Stores (what) or loads the cursor of a block of its rank.
+    Cursor {
+        /// The block.
+        block: u32,
+        /// What is stored.
+        stored: Option<Cursor>,
+    },
 }
 
 /// An access to a flag.
@@ -65,7 +73,7 @@ pub struct FlagStep {
     pub peer: Rank,
     /// In which barrier.
     pub phase: Phase,
-    /// What.
+    /// What. Of [`Phase::Landing`] it is the serial number of a generation.
     pub epoch: Epoch,
     /// How.
     pub order: Order,

@@ -67,7 +67,7 @@ pub(super) fn grids(bench: &Bench) -> Result<Outcome> {
         let largest = shapes.iter().fold((1, 1), |a, b| (a.0.max(b.0), a.1.max(b.1)));
         if !bench.on_cpu() {
             let mut comm = bench.communicator(world, bench.options(Preset::Allfold, 1 << 16))?;
-            let (blocks, threads) = (comm.limits().max_blocks, comm.limits().max_threads);
+            let (blocks, threads) = (comm.limits().max_blocks, comm.limits().threads_of_all());
             let within = |shape: &&(u32, u32)| shape.0 <= blocks && shape.1 <= threads;
             let shapes: Vec<_> = shapes.iter().filter(within).copied().chain([(blocks, threads)]).collect();
             shapes.iter().try_for_each(|&shape| bench.run(&mut comm, &on_shape(world, shape)))?;

@@ -1,6 +1,6 @@
 //! Sequences: calls of all kinds back to back, communicators that take turns, inputs that change at once, late ranks.
 
-use allfold::{Dtype, Error, Options, Preset};
+use allfold::{Dtype, Error, Limits, Options, Preset};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::batch;
@@ -11,8 +11,9 @@ use crate::suite::{Bench, Outcome, in_place, sound_forms};
 /// Shape of the CPU's ranks in this file.
 const SHAPE: (u32, u32) = (2, 2);
 
-/// A call of any kind, by its number.
-fn any_call(bench: &Bench, (preset, world): (Preset, usize), most_elems: usize, seed: u64, number: u64) -> Call {
+/// A call of any kind that `limits` allow, by its number.
+fn any_call(bench: &Bench, preset: Preset, limits: &Limits, most_elems: usize, number: u64) -> Call {
+    let (world, seed) = (limits.world as usize, u64::from(limits.world));
     let any = |what: u64, below: usize| mix(seed, what, number) as usize % below;
     let forms = sound_forms(preset, world);
     let form = forms[any(0, forms.len())];
@@ -25,7 +26,8 @@ fn any_call(bench: &Bench, (preset, world): (Preset, usize), most_elems: usize, 
         spoil: any(7, 2) == 0,
         ..Call::new(Dtype::ALL[any(8, 3)], elems).by(form)
     };
-    let (blocks, threads) = if bench.on_cpu() { SHAPE } else { (8, 512) };
+    let algorithm = call.options.algorithm.expect("a form has an algorithm");
+    let (blocks, threads) = if bench.on_cpu() { SHAPE } else { (8, limits.threads_of(algorithm).min(512)) };
     let grid = (1 + any(9, blocks as usize) as u32, 1 + any(10, threads as usize) as u32);
     if any(11, 2) == 0 { call.on(grid.0, grid.1) } else { call }
 }
@@ -37,8 +39,8 @@ pub(super) fn mixed(bench: &Bench) -> Result<Outcome> {
             let options = Options { cpu_shape: SHAPE, ..bench.options(preset, 4 * 20_000) };
             let mut comm = bench.communicator(world, options)?;
             let calls = if preset == Preset::Allfold { calls } else { calls / 4 };
-            let calls: Vec<_> =
-                (0..calls).map(|number| any_call(bench, (preset, world), 20_000, world as u64, number)).collect();
+            let limits = *comm.limits();
+            let calls: Vec<_> = (0..calls).map(|number| any_call(bench, preset, &limits, 20_000, number)).collect();
             bench.run(&mut comm, &calls)?;
         }
     }

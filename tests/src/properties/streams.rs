@@ -1,6 +1,6 @@
 //! Streams: one communicator on several, and several communicators at once.
 
-use allfold::{CallOptions, Communicator, Dtype, Error, Options, Preset, RankBuffers, ReduceOp};
+use allfold::{Algorithm, CallOptions, Communicator, Dtype, Error, Options, Preset, RankBuffers, ReduceOp};
 use anyhow::{Context, Result, bail, ensure};
 use cust::stream::Stream;
 
@@ -134,8 +134,12 @@ fn room_runs_out(bench: &Bench) -> Result<()> {
     bench.run(&mut make().context("after one has gone")?, &[Call::new(DTYPE, 3000)])
 }
 
+/// Algorithms whose kernels have different numbers of registers.
+const LARGEST: [Algorithm; 3] = [Algorithm::TwoShotPush, Algorithm::Exchange, Algorithm::OneShotPush];
+
 /// Communicators of two ranks, each on streams of its own. Half of them have to wait for their first rank, half for their
-/// second: if the ranks that came take all the room, those that are waited for have none.
+/// second: if the ranks that came take all the room, those that are waited for have none. Each has several calls under way, by
+/// kernels of different size: while one runs, the next one may be early.
 fn at_once(bench: &Bench, count: usize, largest: bool) -> Result<()> {
     let elems = 2 << 20;
     let output = elems * DTYPE.bytes();
@@ -161,11 +165,14 @@ fn at_once(bench: &Bench, count: usize, largest: bool) -> Result<()> {
         memories[late].delay()?;
         bench.machine.chain(late, &streams[number][late])?;
     }
-    for ((comm, memories), streams) in comms.iter_mut().zip(&all).zip(&streams) {
+    for (number, ((comm, memories), streams)) in comms.iter_mut().zip(&all).zip(&streams).enumerate() {
         let limits = *comm.limits();
-        let (blocks, threads) = (largest.then_some(limits.max_blocks), largest.then_some(limits.max_threads));
-        let options = CallOptions { blocks, threads, ..CallOptions::default() };
-        call(comm, memories, (0, output), Some(streams), &options)?;
+        for turn in 0..LARGEST.len() {
+            let algorithm = LARGEST[(number + turn) % LARGEST.len()];
+            let (blocks, threads) = (Some(limits.max_blocks), Some(limits.threads_of(algorithm)));
+            let largest = largest.then_some(CallOptions { algorithm: Some(algorithm), input: None, blocks, threads });
+            call(comm, memories, (0, output), Some(streams), &largest.unwrap_or_default())?;
+        }
     }
     streams.iter().flatten().try_for_each(Stream::synchronize)?;
     for (comm, memories) in comms.iter().zip(&all) {

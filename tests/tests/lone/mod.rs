@@ -9,6 +9,7 @@ use allfold_kernels::protocol::abi::{FlagRow, MARKER, MAX_BLOCKS, Rank};
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
+use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::status::GaveUp;
 
 /// An access to data.
@@ -36,6 +37,9 @@ pub struct Lone {
     /// What peers have told this rank, by row and emitter.
     pub flags: HashMap<(FlagRow, Rank), Epoch>,
     pub epochs: RefCell<Vec<Epoch>>,
+    pub cursors: RefCell<Vec<Cursor>>,
+    /// Packs of a landing slot that small calls share.
+    pub shared_packs: u32,
     pub polls: Cell<u64>,
     pub told: RefCell<Vec<(Rank, FlagRow, Epoch)>>,
     pub reports: RefCell<Vec<GaveUp>>,
@@ -67,6 +71,8 @@ impl Lone {
             poll_limit: 5,
             flags: HashMap::new(),
             epochs: RefCell::new(vec![last; MAX_BLOCKS]),
+            cursors: RefCell::new(vec![Cursor { serial: 0, used: 0, announced: false }; MAX_BLOCKS]),
+            shared_packs: 0,
             polls: Cell::new(0),
             told: RefCell::default(),
             reports: RefCell::default(),
@@ -130,6 +136,9 @@ impl Machine for Lone {
     fn aligned(&self) -> bool {
         self.aligned
     }
+    fn landing_shared_packs(&self) -> u32 {
+        self.shared_packs
+    }
     fn sync_block(&self) {}
     fn sync_block_all(&self, ok: bool) -> bool {
         ok
@@ -153,13 +162,19 @@ impl Machine for Lone {
     fn ld_flag_acquire(&self, emitter: Rank, row: FlagRow) -> Epoch {
         self.look(emitter, row)
     }
-    fn fence(&self) {}
     fn ld_epoch(&self, block: u32) -> Epoch {
         self.epochs.borrow()[block as usize]
     }
     fn st_epoch(&self, block: u32, epoch: Epoch) {
         self.goes_on();
         self.epochs.borrow_mut()[block as usize] = epoch;
+    }
+    fn ld_cursor(&self, block: u32) -> Cursor {
+        self.cursors.borrow()[block as usize]
+    }
+    fn st_cursor(&self, block: u32, cursor: Cursor) {
+        self.goes_on();
+        self.cursors.borrow_mut()[block as usize] = cursor;
     }
     fn ld_pack(&self, region: Region, owner: Rank, pack: u64) -> Pack {
         self.loads.borrow_mut().push(self.pack(region, owner, pack));

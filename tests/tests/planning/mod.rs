@@ -9,7 +9,7 @@ use allfold::{Algorithm, CallOptions, Dtype, InputMode, Limits, Options, Plan, R
 pub const LIMITS: Limits = Limits {
     world: 4,
     max_blocks: 132,
-    max_threads: 1024,
+    max_threads: [1024; 6],
     staging_bytes: 1 << 40,
     scratch_bytes: 1 << 40,
     landing_bytes: 1 << 40,

@@ -18,7 +18,7 @@ enum Width {
 }
 
 /// Every access of the PTX machine: its name, what it moves, and the instructions that it may be.
-const ACCESSES: [(&str, Width, &[&str]); 15] = [
+const ACCESSES: [(&str, Width, &[&str]); 17] = [
     ("st_flag_volatile", Width::Control, &["st.volatile.global.u64"]),
     ("ld_flag_volatile", Width::Control, &["ld.volatile.global.u64"]),
     ("st_flag_release", Width::Control, &["st.release.sys.global.u64"]),
@@ -31,6 +31,8 @@ const ACCESSES: [(&str, Width, &[&str]); 15] = [
     ("st_elem", Width::Narrow, &["st.global.u16", "st.global.u32"]),
     ("ld_word", Width::Narrow, &["ld.global.u64", "ld.global.u32"]),
     ("st_word", Width::Narrow, &["st.global.u64", "st.global.u32"]),
+    ("ld_cursor", Width::Narrow, &["ld.global.v2.u64"]),
+    ("st_cursor", Width::Narrow, &["st.global.v2.u64"]),
     ("ld_status", Width::Control, &["ld.volatile.global.u64"]),
     ("st_status", Width::Control, &["st.volatile.global.u64"]),
     ("red_word", Width::Control, &["red.global.add.u64"]),

@@ -1,67 +1,73 @@
 //! How a push accesses the caller's buffers: by whole packs, or element by element.
 
+use core::array::from_fn;
 use core::marker::PhantomData;
 
-use super::super::abi::PACK_WORDS;
 use super::super::element::Element;
 use super::super::machine::{Machine, Pack, Region};
-use super::clean;
 
 /// How packs of the caller's buffers are accessed.
 pub(in crate::protocol) trait Access {
-    /// Pack `pack` of this rank's input, no word of it the marker.
-    fn load<M: Machine>(m: &M, pack: u64) -> Pack;
+    /// Whether what a thread sends and adds first is loaded ahead and stays in registers. It is all that a thread has in a
+    /// small call.
+    const KEEPS_FIRST: bool;
+    /// Pack `pack` of this rank's input.
+    fn load<M: Machine>(m: &M, pack: u32) -> Pack;
     /// Stores pack `pack` of this rank's output.
-    fn store<M: Machine>(m: &M, pack: u64, value: Pack);
+    fn store<M: Machine>(m: &M, pack: u32, value: Pack);
 }
 
 /// At once: the pack is whole and aligned.
 pub(super) struct Whole;
 
 impl Access for Whole {
+    const KEEPS_FIRST: bool = true;
+
     #[inline(always)]
-    fn load<M: Machine>(m: &M, pack: u64) -> Pack {
-        clean(m.ld_pack(Region::Source, m.rank(), pack))
+    fn load<M: Machine>(m: &M, pack: u32) -> Pack {
+        m.ld_pack(Region::Source, m.rank(), pack as u64)
     }
     #[inline(always)]
-    fn store<M: Machine>(m: &M, pack: u64, value: Pack) {
-        m.st_pack(Region::Output, pack, value);
+    fn store<M: Machine>(m: &M, pack: u32, value: Pack) {
+        m.st_pack(Region::Output, pack as u64, value);
     }
 }
 
-/// Element by element: those beyond the end are 0, and not stored.
+/// Element by element: those beyond the end are 0, and not stored. Slower, so kept small: nothing is kept, and the loops over
+/// elements stay loops.
 pub(super) struct Elems<T>(PhantomData<T>);
 
-impl<T: Element> Access for Elems<T> {
+impl<T: Element> Elems<T> {
+    const BITS: u32 = 8 * T::DTYPE.bytes() as u32;
+
+    /// The first element of `pack`, and how many it has.
     #[inline(always)]
-    fn load<M: Machine>(m: &M, pack: u64) -> Pack {
-        let lanes = T::DTYPE.lanes();
-        let mut words = [0; PACK_WORDS];
-        for lane in 0..lanes {
-            let elem = pack * lanes as u64 + lane as u64;
-            if elem < m.elems() {
-                let (word, shift) = place::<T>(lane);
-                words[word] |= m.ld_elem::<T>(Region::Source, m.rank(), elem).0[0] << shift;
-            }
-        }
-        clean(Pack(words))
-    }
-    #[inline(always)]
-    fn store<M: Machine>(m: &M, pack: u64, value: Pack) {
-        let lanes = T::DTYPE.lanes();
-        for lane in 0..lanes {
-            let elem = pack * lanes as u64 + lane as u64;
-            if elem < m.elems() {
-                let (word, shift) = place::<T>(lane);
-                m.st_elem::<T>(Region::Output, elem, Pack([value.0[word] >> shift, 0, 0, 0]));
-            }
-        }
+    fn elems<M: Machine>(m: &M, pack: u32) -> (u64, u32) {
+        let lanes = T::DTYPE.lanes() as u64;
+        let first = pack as u64 * lanes;
+        (first, lanes.min(m.elems() - first) as u32)
     }
 }
 
-/// The word of a pack that has element `lane`, and where in it.
-#[inline(always)]
-fn place<T: Element>(lane: usize) -> (usize, usize) {
-    let bytes = lane * T::DTYPE.bytes();
-    (bytes / 4, bytes % 4 * 8)
+impl<T: Element> Access for Elems<T> {
+    const KEEPS_FIRST: bool = false;
+
+    #[inline(always)]
+    fn load<M: Machine>(m: &M, pack: u32) -> Pack {
+        let (first, count) = Self::elems(m, pack);
+        let mut bits = 0_u128;
+        for elem in (0..count).rev() {
+            bits = bits << Self::BITS | m.ld_elem::<T>(Region::Source, m.rank(), first + elem as u64).0[0] as u128;
+        }
+        Pack(from_fn(|word| (bits >> (32 * word)) as u32))
+    }
+    #[inline(always)]
+    fn store<M: Machine>(m: &M, pack: u32, value: Pack) {
+        let (first, count) = Self::elems(m, pack);
+        let mut bits = value.0.iter().rev().fold(0_u128, |bits, &word| bits << 32 | word as u128);
+        for elem in 0..count {
+            m.st_elem::<T>(Region::Output, first + elem as u64, Pack([bits as u32, 0, 0, 0]));
+            bits >>= Self::BITS;
+        }
+    }
 }

@@ -1,109 +1,177 @@
-//! Which packs a thread of a push has, and in which order it does what.
+//! Which packs a thread of a push has, and in which order it takes them.
 
-use super::super::abi::PACK_WORDS;
+use core::array::from_fn;
+
 use super::super::element::Element;
 use super::super::machine::{Machine, Pack};
-use super::super::share::{Span, packs};
+use super::super::share::packs;
 use super::{Access, Exchange, Turn};
+
+/// A range of packs. 32 bits count the packs of the largest landing slot, and halve the arithmetic of a thread.
+#[derive(Clone, Copy)]
+pub(in crate::protocol) struct Window {
+    pub(in crate::protocol) start: u32,
+    pub(in crate::protocol) end: u32,
+}
+
+impl Window {
+    #[inline(always)]
+    pub(in crate::protocol) fn has(self, pack: u32) -> bool {
+        self.start <= pack && pack < self.end
+    }
+}
 
 /// The indices of a thread: one every `stride` from `first` on; and which packs are whole.
 #[derive(Clone, Copy)]
 pub struct Lane {
-    pub(super) first: u64,
-    stride: u64,
-    end: u64,
-    whole_end: u64,
-    packs: u64,
+    first: u32,
+    stride: u32,
+    end: u32,
+    whole_end: u32,
+    packs: u32,
 }
 
 impl Lane {
     /// Those of the thread that `m` is, of `len`.
     #[inline(always)]
-    pub(in crate::protocol) fn of<M: Machine, T: Element>(m: &M, len: u64) -> Lane {
-        let threads = m.threads() as u64;
+    pub(in crate::protocol) fn of<M: Machine, T: Element>(m: &M, len: u32) -> Lane {
         let (block, blocks) = match m.blocks() {
             1 => (0, 1),
             blocks => (m.block().wrapping_sub(1), blocks - 1),
         };
         Lane {
-            first: block as u64 * threads + m.thread() as u64,
-            stride: blocks as u64 * threads,
+            first: block.wrapping_mul(m.threads()).wrapping_add(m.thread()),
+            stride: blocks * m.threads(),
             // Block 0 of several has the number -1, and nothing.
             end: if block < blocks { len } else { 0 },
-            whole_end: if m.aligned() { m.elems() / T::DTYPE.lanes() as u64 } else { 0 },
-            packs: packs(T::DTYPE, m.elems()),
+            whole_end: if m.aligned() { (m.elems() / T::DTYPE.lanes() as u64) as u32 } else { 0 },
+            packs: packs(T::DTYPE, m.elems()) as u32,
         }
     }
 
-    /// The lane with `f` of each of its numbers.
+    /// The bits that are set in all of its numbers: never all, since a stride is at most that of 255 blocks of 1024 threads.
     #[inline(always)]
-    pub fn map(self, f: impl Fn(u64) -> u64) -> Lane {
-        let [first, stride, end, whole_end, packs] =
-            [self.first, self.stride, self.end, self.whole_end, self.packs].map(f);
-        Lane { first, stride, end, whole_end, packs }
+    pub fn all_ones(&self) -> u32 {
+        self.first & self.stride & self.end & self.whole_end & self.packs
+    }
+
+    /// All packs of the call.
+    #[inline(always)]
+    pub(in crate::protocol) fn packs(&self) -> u32 {
+        self.packs
     }
 
     /// The packs that are whole and aligned.
     #[inline(always)]
-    pub(super) fn whole(&self) -> Span {
-        Span { start: 0, end: self.whole_end }
+    pub(super) fn whole(&self) -> Window {
+        Window { start: 0, end: self.whole_end }
     }
 
-    /// Whether there are others.
+    /// The others, if there are any.
     #[inline(always)]
-    pub(super) fn has_rest(&self) -> bool {
-        self.whole_end != self.packs
+    pub(super) fn rest(&self) -> Option<Window> {
+        (self.whole_end != self.packs).then_some(Window { start: self.whole_end, end: self.packs })
     }
 
-    /// The others.
+    /// What is sent first at the first index, if that is one of this lane and in `window`; [`Access::KEEPS_FIRST`].
     #[inline(always)]
-    pub(super) fn rest(&self) -> Span {
-        Span { start: self.whole_end, end: self.packs }
-    }
-
-    /// The pack that this rank adds at `index`, if it is one of this lane and in `window`; else zeros.
-    #[inline(always)]
-    pub(super) fn load<M: Machine, A: Access>(
+    pub(super) fn load_lead<M: Machine, A: Access>(
         &self,
         m: &M,
         exchange: &impl Exchange<M>,
-        window: Span,
-        index: u64,
-    ) -> Pack {
-        match exchange.own(m, index) {
-            Some(pack) if index < self.end && window.has(pack) => A::load(m, pack),
-            _ => Pack([0; PACK_WORDS]),
+        window: Window,
+    ) -> Option<Pack> {
+        if A::KEEPS_FIRST && self.first < self.end {
+            load::<M, A>(m, window, exchange.lead(m, self.first))
+        } else {
+            None
         }
     }
 
-    /// Each step for all indices before the next: all that a thread sends is under way before it first waits. `first` is what
-    /// [`Lane::load`] gives for the first index: the only one that a thread has in a small call, it stays in registers.
+    /// Sends all that this thread sends; `lead` is from [`Lane::load_lead`].
     #[inline(always)]
-    pub(super) fn run<M: Machine, A: Access>(
+    pub(super) fn send<M: Machine, A: Access>(
         &self,
         m: &M,
         turn: &Turn,
         exchange: &impl Exchange<M>,
-        window: Span,
-        first: Pack,
-    ) -> bool {
-        let own = |index| if index == self.first { first } else { self.load::<M, A>(m, exchange, window, index) };
-        self.all(|index| {
-            exchange.send::<A>(m, turn, window, index, || own(index));
+        window: Window,
+        lead: Option<Pack>,
+    ) {
+        self.all::<A>(|index, is_first| {
+            let lead = if is_first { lead } else { load::<M, A>(m, window, exchange.lead(m, index)) };
+            exchange.send::<A>(m, turn, window, index, lead);
             true
-        }) && self.all(|index| exchange.reduce::<A>(m, turn, window, index, own(index)))
-            && self.all(|index| exchange.gather::<A>(m, turn, window, index))
+        });
     }
 
+    /// Adds and takes all that this thread does; `lead` is from [`Lane::load_lead`]. False: a peer was given up.
     #[inline(always)]
-    fn all(&self, step: impl Fn(u64) -> bool) -> bool {
+    pub(super) fn receive<M: Machine, A: Access, E: Exchange<M>>(
+        &self,
+        m: &M,
+        turn: &Turn,
+        exchange: &E,
+        window: Window,
+        lead: Option<Pack>,
+    ) -> bool {
+        self.all::<A>(|index, is_first| {
+            let is_lead = is_first && E::LEADS_WITH_OWN;
+            let own = if is_lead { lead } else { load::<M, A>(m, window, exchange.own(m, index)) };
+            match own {
+                Some(own) => exchange.reduce::<A>(m, turn, index, own),
+                None => true,
+            }
+        }) && match A::KEEPS_FIRST {
+            true => self.gather::<M, A, 4>(m, turn, exchange, window),
+            false => self.gather::<M, A, 1>(m, turn, exchange, window),
+        }
+    }
+
+    /// Takes all that this thread does, what lands at `N` indices at a time: it is the end of a call, and nothing else is left to
+    /// do while a pack is loaded.
+    #[inline(always)]
+    fn gather<M: Machine, A: Access, const N: usize>(
+        &self,
+        m: &M,
+        turn: &Turn,
+        exchange: &impl Exchange<M>,
+        window: Window,
+    ) -> bool {
         let mut index = self.first;
         while index < self.end {
-            if !step(index) {
+            let indices = from_fn(|ahead| Some(index + ahead as u32 * self.stride).filter(|&index| index < self.end));
+            if !exchange.gather::<A, N>(m, turn, window, indices) {
+                return false;
+            }
+            index += N as u32 * self.stride;
+        }
+        true
+    }
+
+    /// `step` for each index, and whether it is the first one, whose pack was kept.
+    #[inline(always)]
+    fn all<A: Access>(&self, step: impl Fn(u32, bool) -> bool) -> bool {
+        let mut index = self.first;
+        if A::KEEPS_FIRST && index < self.end {
+            if !step(index, true) {
+                return false;
+            }
+            index += self.stride;
+        }
+        while index < self.end {
+            if !step(index, false) {
                 return false;
             }
             index += self.stride;
         }
         true
     }
+}
+
+/// Pack `pack` of this rank's input, if it is in `window`.
+#[inline(always)]
+fn load<M: Machine, A: Access>(m: &M, window: Window, pack: Option<u32>) -> Option<Pack> {
+    let pack = pack?;
+    window.has(pack).then(|| A::load(m, pack))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use allfold_kernels::protocol::abi::{Algorithm, InputMode, Phase, Rank};
+use allfold_kernels::protocol::abi::{Algorithm, GENERATIONS, InputMode, Phase, Rank};
 use allfold_kernels::protocol::machine::Region;
 use allfold_kernels::protocol::spec::Protocol;
 
@@ -12,6 +12,8 @@ use crate::event::{Loc, Order};
 pub const RANKS: u32 = 2;
 /// Most blocks of a call.
 pub const MOST_BLOCKS: u32 = 2;
+/// Packs of each part, in most programs: one for each block or thread.
+pub const EACH: u64 = 2;
 /// Elements of a pack, in f32.
 const LANES: u64 = 4;
 
@@ -68,10 +70,17 @@ pub enum Weakened {
     Landing(Landing, Order),
     /// Nobody puts the marker back.
     Clear,
-    /// One generation serves every call.
-    Generation,
+    /// There are so many generations.
+    Generations(u32),
     /// The sums that a two-shot pushes are the marker.
     Sum,
+}
+
+impl Weakened {
+    /// How many generations there are.
+    pub fn generations(self) -> u32 {
+        if let Weakened::Generations(count) = self { count } else { GENERATIONS as u32 }
+    }
 }
 
 /// An access to a landing place.
@@ -96,15 +105,17 @@ pub struct Cell {
     pub usage: Usage,
     /// The protocol.
     pub protocol: Protocol,
+    /// Packs of each part, or of the whole where there are no parts.
+    pub each: u64,
 }
 
 impl Cell {
-    /// Packs of each call: one for each block or thread in each part.
+    /// Packs of each call.
     pub fn packs(&self) -> u64 {
         match self.algorithm {
-            Algorithm::OneShot | Algorithm::OneShotPush => 2,
+            Algorithm::OneShot | Algorithm::OneShotPush => self.each,
             Algorithm::TwoShot | Algorithm::TwoShotPush | Algorithm::OnePass | Algorithm::Exchange => {
-                2 * u64::from(RANKS)
+                self.each * u64::from(RANKS)
             }
         }
     }

@@ -4,7 +4,7 @@ use allfold_kernels::protocol::abi::{Algorithm, InputMode, Phase};
 use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::spec::{Order, Protocol, Reuse};
 
-use super::cell::{Cell, Usage, Weakened};
+use super::cell::{Cell, EACH, Usage, Weakened};
 
 /// Our one-pass and our exchange, with each usage that is not refused.
 pub fn cells() -> Vec<Cell> {
@@ -15,7 +15,7 @@ pub fn cells() -> Vec<Cell> {
     });
     let cell = |(algorithm, usage)| {
         let input = InputMode::Registered;
-        Some(Cell { algorithm, input, usage, protocol: Preset::Allfold.protocol(algorithm, input)? })
+        Some(Cell { algorithm, input, usage, protocol: Preset::Allfold.protocol(algorithm, input)?, each: EACH })
     };
     forms.filter_map(cell).collect()
 }

@@ -4,7 +4,7 @@ use allfold_kernels::protocol::abi::{Algorithm, InputMode};
 use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::spec::{Check, Order, Protocol, Reuse, Scope, Start};
 
-use super::cell::{Cell, Usage};
+use super::cell::{Cell, EACH, Usage};
 
 /// What protects the input in the end, a row of the matrix for each.
 pub const ENDS: [(&str, Reuse); 4] = [
@@ -50,7 +50,7 @@ pub fn rows() -> Vec<Row> {
                     let copy_in = input == InputMode::Copied;
                     let middle = Order::ReleaseAcquire;
                     let protocol = Protocol { copy_in, start, middle, reuse, check: Check::Reached };
-                    Cell { algorithm, input, usage: Usage::Rewritten, protocol }
+                    Cell { algorithm, input, usage: Usage::Rewritten, protocol, each: EACH }
                 });
                 rows.push(Row { algorithm, input, end, cells });
             }
@@ -70,7 +70,7 @@ pub fn presets() -> Vec<(Preset, Cell)> {
                     let same = input.staged() && usage != Usage::Rewritten;
                     let refused = algorithm == Algorithm::OneShot && !input.staged() && usage == Usage::InPlace;
                     if let (Some(protocol), false) = (preset.protocol(algorithm, input), same || refused) {
-                        cells.push((preset, Cell { algorithm, input, usage, protocol }));
+                        cells.push((preset, Cell { algorithm, input, usage, protocol, each: EACH }));
                     }
                 }
             }

@@ -1,9 +1,9 @@
 //! The push kernels, traced: rows of calls in which a generation comes round. Uses `tracer`, `cell`, `verdict`.
 //!
-//! Of eight generations and an announcement in each fourth call, a row has what one question can depend on: a call that
-//! clears a generation, the announcing call and the one that waits for it, and the call that pushes to that generation
-//! again. The calls left out lie in between, in stream order, and would only order more. What is asked, for each landing
-//! place:
+//! What one question can depend on is a call that clears a place, one that begins a generation and announces that, the
+//! next push, which waits for it, and the call that pushes to that place again. A row has these, and may leave out
+//! others: they lie in between, in stream order, and would only order more. Cursors are what the kernels make them, by
+//! all calls of the row. What is asked, for each landing place:
 //!
 //! - *lost*: a marker that is put back comes after the push that a later call makes there; then that call's poll never
 //!   ends. So the poll is left out, and the marker looked for in memory.
@@ -15,7 +15,7 @@ use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::stage::stage;
 
 use super::cell::{Cell, Landing, RANKS, Shape, Usage, Weakened};
-use super::tracer::{Expected, Tracer};
+use super::tracer::{Before, Expected, Tracer};
 use super::{Judgement, kernel, subsets};
 use crate::assumption::Assumption;
 use crate::enumerate::Model;
@@ -34,18 +34,22 @@ pub struct Call {
     pub input: InputMode,
     /// Whether one staging bank is kept in place of two in turn.
     pub kept: bool,
+    /// Packs of each part, or of the whole where there are no parts.
+    pub each: u64,
     /// Its grid.
     pub blocks: u8,
     /// Threads of a block.
     pub threads: u8,
+    /// Whether the program leaves it out. What comes after it is what it would be, but for what it orders.
+    pub left_out: bool,
 }
 
 impl Call {
-    fn cell(&self) -> Option<Cell> {
-        let &Call { algorithm, input, .. } = self;
+    pub(super) fn cell(&self) -> Option<Cell> {
+        let &Call { algorithm, input, each, .. } = self;
         let ours = Preset::Allfold.protocol(algorithm, input)?;
         let protocol = if self.kept { ours.kept(algorithm) } else { ours };
-        Some(Cell { algorithm, input, usage: Usage::Rewritten, protocol })
+        Some(Cell { algorithm, input, usage: Usage::Rewritten, protocol, each })
     }
 
     fn shape(&self) -> Shape {
@@ -58,6 +62,8 @@ impl Call {
 pub struct Row {
     /// In words.
     pub name: String,
+    /// Packs of a landing slot that small calls share.
+    pub shared: u32,
     /// The calls.
     pub calls: Vec<Call>,
 }
@@ -78,22 +84,26 @@ const fn grid(place: usize) -> u8 {
 
 fn trace(row: &Row, weakened: Weakened) -> Traced {
     let (mut threads, mut landed, mut loads) = (Vec::new(), Vec::new(), Vec::new());
-    let mut last = 0;
+    let mut before = Before::first(row.shared);
     for (place, call) in row.calls.iter().enumerate() {
         let Some(cell) = call.cell() else { continue };
+        let mut cursors = Vec::new();
         for gpu in 0..RANKS as u8 {
-            if !(call.input.staged() && call.algorithm.has_any_protocol()) {
+            if !(call.left_out || call.input.staged() && call.algorithm.has_any_protocol()) {
                 let loc = |pack| cell.buffer(Rank(gpu.into()), pack, call.number);
                 let write = |thread: Thread, pack| thread.st(Order::Weak, loc(pack), call.number);
                 threads.push((0..cell.packs()).fold(Thread::in_kernel(gpu, grid(place) - 1, 0, 0), write));
             }
             let mut run = |at: Place, shape, kernel: fn(&Tracer<'_>, &Cell)| {
-                let tracer = Tracer::new(&cell, weakened, shape, at, call.number).after(last);
+                let tracer = Tracer::new(&cell, weakened, shape, at, call.number).after(before);
                 kernel(&tracer, &cell);
-                landed.extend(tracer.landed().into_iter().map(|poll| (place, poll)));
-                let (thread, loaded) = tracer.finish();
-                threads.push(thread);
-                loads.extend(loaded);
+                cursors.extend(tracer.cursor());
+                if !call.left_out {
+                    landed.extend(tracer.landed().into_iter().map(|poll| (place, poll)));
+                    let (thread, loaded) = tracer.finish();
+                    threads.push(thread);
+                    loads.extend(loaded);
+                }
             };
             if call.input == InputMode::Memcpy && call.algorithm.has_any_protocol() {
                 let one = Shape { blocks: 1, threads: 1, calls: 1 };
@@ -106,63 +116,87 @@ fn trace(row: &Row, weakened: Weakened) -> Traced {
                 }
             }
         }
-        last = call.number;
+        if let Some(&cursor) = cursors.first() {
+            assert!(cursors.iter().all(|other| *other == cursor), "{}: threads are not one in {cursors:?}", row.name);
+            before.cursor = cursor;
+        }
+        if !call.left_out {
+            before.call = call.number;
+            before.push = if call.algorithm.pushes() { call.number } else { before.push };
+        }
     }
     Traced { program: Program::new(threads), landed, loads }
 }
 
-/// What of a push is weakened, in words, each in all calls of a row.
+/// What puts a marker before a later push, as it is and weakened, in words, each in all calls of a row.
+pub fn orders() -> Vec<(&'static str, Weakened)> {
+    vec![
+        ("nothing: a release store, an acquire poll, four generations", Weakened::Nothing),
+        ("the announcement: a volatile store", Weakened::Release),
+        ("the wait: a volatile poll", Weakened::Acquire),
+        ("both: device scope", Weakened::Scope),
+        ("the wait: nobody waits", Weakened::Poll(Phase::Landing)),
+        ("three generations", Weakened::Generations(3)),
+        ("two generations", Weakened::Generations(2)),
+        ("one generation", Weakened::Generations(1)),
+    ]
+}
+
+/// What else of a push is weakened, in words, each in all calls of a row.
 pub fn mutants() -> Vec<(&'static str, Weakened)> {
     let (gpu, weak) = (Order::Relaxed(Scope::Gpu), Order::Weak);
     vec![
-        ("announcement: no fence before the volatile flag", Weakened::Release),
-        ("announcement: a volatile poll", Weakened::Acquire),
-        ("announcement: device scope", Weakened::Scope),
-        ("announcement: nobody waits", Weakened::Poll(Phase::Start)),
         ("push: device scope", Weakened::Landing(Landing::Push, gpu)),
         ("push: an ordinary store", Weakened::Landing(Landing::Push, weak)),
         ("poll: device scope", Weakened::Landing(Landing::Poll, gpu)),
         ("poll: an ordinary load", Weakened::Landing(Landing::Poll, weak)),
         ("clear: device scope", Weakened::Landing(Landing::Clear, gpu)),
         ("clear: an ordinary store", Weakened::Landing(Landing::Clear, weak)),
-        ("one generation in place of eight", Weakened::Generation),
         ("nobody puts the marker back", Weakened::Clear),
         ("a sum is pushed that is the marker", Weakened::Sum),
+        ("no block sync before epochs and cursors move on", Weakened::Sync(0)),
     ]
 }
 
-/// How a row goes wrong, if the model allows any: the steps. With no assumption, a race of what is looked at counts too.
+/// How a row goes wrong, if the model allows any: the steps. With no assumption, a race of what is looked at counts
+/// too.
 pub fn wrong(row: &Row, weakened: Weakened, assumptions: &[Assumption]) -> Option<Vec<String>> {
     let Traced { program, landed, loads } = trace(row, weakened);
-    let ask = |program: &Program, outcome: Outcome| {
-        let model = Model { only_coherent: true, ..Model::default() };
-        let answer = ask_model(program, assumptions, &outcome, model);
-        let racy = assumptions.is_empty() && answer.racy;
-        (answer.verdict != Verdict::Forbidden || racy).then_some(answer.witness)
+    let model = Model { only_coherent: true, ..Model::default() };
+    let ask = |cut: &dyn Fn(&[Assumption]) -> Program, outcome: Outcome| {
+        let with = |assumptions: &[Assumption]| {
+            let answer = ask_model(&cut(assumptions), assumptions, &outcome, model);
+            let racy = assumptions.is_empty() && answer.racy;
+            (answer.verdict != Verdict::Forbidden || racy).then_some(answer.witness)
+        };
+        // What is forbidden with nothing assumed is so whatever is assumed, and sooner asked.
+        let steps = with(&[])?;
+        if assumptions.is_empty() { Some(steps) } else { with(assumptions) }
     };
     let lost = |(place, poll): &(usize, Expected)| {
-        let cut = before_poll(&cut_down(&program, &poll.loc, None, assumptions), &poll.loc, grid(*place));
+        let cut = |assumed: &[_]| before_poll(&cut_down(&program, &poll.loc, None, assumed), &poll.loc, grid(*place));
         ask(&cut, Outcome(vec![Term::Final(poll.loc.clone(), 0)]))
     };
     let other = |(_, poll): &(usize, Expected)| {
-        let cut = cut_down(&program, &poll.loc, None, assumptions);
+        let cut = |assumed: &[_]| cut_down(&program, &poll.loc, None, assumed);
         ask(&cut, Outcome(vec![Term::IsNot(poll.reg.clone(), poll.stamp)]))
     };
     let never = |(_, poll): &(usize, Expected)| {
         let cut = cut_down(&program, &poll.loc, None, assumptions);
-        let model = Model { only_coherent: true, ..Model::default() };
         let ends = ask_model(&cut, assumptions, &Outcome::default(), model).consistent > 0;
         (!ends).then(|| vec![format!("no execution in which the polls of [{}] end", poll.loc)])
     };
     let load = |load: &Expected| {
-        let cut = cut_down(&program, &load.loc, Some(load), assumptions);
+        let cut = |assumed: &[_]| cut_down(&program, &load.loc, Some(load), assumed);
         ask(&cut, Outcome(vec![Term::IsNot(load.reg.clone(), load.stamp)]))
     };
+    // With assumptions all polls are in each program, and one is asked for all.
+    let apart = if assumptions.is_empty() { landed.len() } else { 1 };
     landed
         .iter()
         .find_map(lost)
         .or_else(|| landed.iter().find_map(other))
-        .or_else(|| landed.iter().find_map(never))
+        .or_else(|| landed.iter().take(apart).find_map(never))
         .or_else(|| loads.iter().find_map(load))
 }
 
@@ -184,8 +218,8 @@ pub fn judge(row: &Row, weakened: Weakened) -> Judgement {
     Judgement::RestsOn(sets)
 }
 
-/// Flags, block syncs, what is done to `loc`, of weak loads of it only `load`; and all pushes, polls and clears where the
-/// question is what an assumption does for them.
+/// Flags, block syncs, what is done to `loc`, of weak loads of it only `load`; and all pushes, polls and clears where
+/// the question is what an assumption does for them.
 fn cut_down(program: &Program, loc: &Loc, load: Option<&Expected>, assumptions: &[Assumption]) -> Program {
     let landing = |other: &Loc| other.to_string().starts_with("landing");
     let keep = |op: &Op| match op {

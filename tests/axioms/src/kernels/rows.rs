@@ -1,115 +1,144 @@
-//! The rows of calls in which pushes are looked at. Uses `pushes`.
+//! The rows of calls in which pushes are looked at. Uses `pushes`, `cell`.
 
-use allfold_kernels::protocol::abi::{Algorithm, CALLS_PER_ANNOUNCEMENT, GENERATIONS, InputMode};
+use allfold_kernels::protocol::abi::{Algorithm, GENERATIONS, InputMode};
 
+use super::cell::EACH;
 use super::pushes::{Call, Row};
 
 const PUSHES: [Algorithm; 2] = [Algorithm::OneShotPush, Algorithm::TwoShotPush];
-/// Blocks and threads; of two blocks one only announces.
+/// Blocks and threads; of two blocks one only announces and waits.
 const GRIDS: [(u8, u8); 3] = [(1, 1), (2, 1), (1, 2)];
-const ROUND: u32 = GENERATIONS as u32;
-const EACH: u32 = CALLS_PER_ANNOUNCEMENT as u32;
+/// Generations there are.
+pub const ROUND: u32 = GENERATIONS as u32;
 
 fn call(number: u32, algorithm: Algorithm, input: InputMode, (blocks, threads): (u8, u8)) -> Call {
-    Call { number, algorithm, input, kept: false, blocks, threads }
+    Call { number, algorithm, input, kept: false, each: EACH, blocks, threads, left_out: false }
 }
 
 fn push(number: u32, algorithm: Algorithm, grid: (u8, u8)) -> Call {
     call(number, algorithm, InputMode::Registered, grid)
 }
 
-/// The row of `calls`, and before each push that waits for an announcement the call that made it.
-fn row(name: String, calls: impl IntoIterator<Item = Call>) -> Row {
-    let mut row = Row { name, calls: Vec::new() };
-    for call in calls {
-        let announced = call.number - 1;
-        let there = row.calls.iter().any(|other| other.number == announced);
-        if call.algorithm.pushes() && announced.is_multiple_of(EACH) && !there {
-            row.calls.push(Call { number: announced, ..call });
-        }
-        row.calls.push(call);
+/// The packs that `together` calls like `call`, a push, land in a slot: of two ranks, as many as they have.
+fn shared(together: u32, call: Call) -> u32 {
+    together * call.cell().map_or(0, |cell| cell.packs() as u32)
+}
+
+/// Calls like `call`, a push, of which `together` share one of `generations`, until those of the first one come round.
+fn round(generations: u32, together: u32, call: Call) -> Row {
+    let Call { algorithm, blocks, threads, .. } = call;
+    Row {
+        name: format!("{}, grid ({blocks}, {threads}), {together} a generation", algorithm.name()),
+        shared: shared(together, call),
+        calls: (1..=together * (generations + 1)).map(|number| Call { number, ..call }).collect(),
     }
-    row
 }
 
-/// The numbers of a call, of a call that announces itself and of the next, and of the call to which the first one's
-/// generation comes round: for each place of the first among the announcements, and each pair that serves it.
-fn rounds() -> Vec<[u32; 4]> {
-    let firsts = EACH..2 * EACH;
-    let of_first = |first: u32| {
-        let announcing = (first..first + ROUND).filter(|number| number.is_multiple_of(EACH));
-        announcing
-            .map(move |a| [first, a, a + 1, first + ROUND])
-            .filter(|&[first, a, waits, round]| first < a && waits < round)
-    };
-    firsts.flat_map(of_first).collect()
+fn pushes() -> impl Iterator<Item = Call> {
+    PUSHES.into_iter().flat_map(|algorithm| GRIDS.map(|grid| push(1, algorithm, grid)))
 }
 
-/// Pushes of one algorithm, one grid: a generation comes round, with an announcement in between.
-pub fn plain() -> Vec<Row> {
+/// One algorithm, one grid: a generation comes round.
+pub fn plain(together: u32) -> Vec<Row> {
+    pushes().map(|push| round(ROUND, together, push)).collect()
+}
+
+/// One algorithm, one grid, `generations`, and of the calls what a place needs: the one that clears it, one that begins
+/// a generation, the next, and the one to which it comes round; and the one before that where it is waited for.
+pub fn fewest(generations: u32, together: u32) -> Vec<Row> {
     let mut rows = Vec::new();
-    for algorithm in PUSHES {
-        for grid in GRIDS {
-            for numbers in rounds() {
-                let calls = numbers.map(|number| push(number, algorithm, grid));
-                rows.push(row(format!("{}, calls {numbers:?}, grid {grid:?}", algorithm.name()), calls));
+    for push in pushes() {
+        for first in 1..=together {
+            for begins in (1..generations).map(|serial| serial * together + 1) {
+                let last = first + generations * together;
+                let waited_for = (last - 2).is_multiple_of(together).then_some(last - 1);
+                let mut needed = vec![first, begins, begins + 1, last];
+                needed.extend(waited_for);
+                let mut row = round(generations, together, push);
+                row.name.push_str(&format!(", calls {needed:?}"));
+                leave_out(&mut row, &needed);
+                rows.push(row);
             }
         }
     }
     rows
 }
 
-/// The rows of [`plain`] with the call after the wait as well, where that is not the last.
-pub fn with_the_next() -> Vec<Row> {
-    let mut rows = plain();
-    rows.retain(|row| row.calls[row.calls.len() - 2].number + 1 < row.calls[row.calls.len() - 1].number);
-    for Row { name, calls } in &mut rows {
-        let waits = calls[calls.len() - 2];
-        calls.insert(calls.len() - 1, Call { number: waits.number + 1, ..waits });
-        name.push_str(", and the next");
+/// Leaves out all calls but the `needed` ones.
+fn leave_out(row: &mut Row, needed: &[u32]) {
+    for call in &mut row.calls {
+        call.left_out = !needed.contains(&call.number);
     }
-    rows
 }
 
-/// Grids and algorithms that change from call to call, where the announcement has the least time.
+/// Algorithms and grids that change from call to call: each call a generation of its own, or several that fit.
 pub fn mixed() -> Vec<Row> {
     let [one, two_blocks, two_threads] = GRIDS;
+    let [one_shot, two_shot] = PUSHES;
+    let cycles = [
+        vec![one_shot, two_shot],
+        vec![two_shot, one_shot],
+        vec![one_shot, one_shot, two_shot],
+        vec![two_shot, two_shot, one_shot, one_shot],
+    ];
     let mut rows = Vec::new();
-    for (first, last) in [(PUSHES[0], PUSHES[1]), (PUSHES[1], PUSHES[0]), (PUSHES[1], PUSHES[1])] {
-        for [a, b, c, d] in rounds() {
+    for cycle in cycles {
+        for (shared, calls) in [(1, ROUND + 1), (4, 2 * ROUND), (6, 2 * ROUND + 2)] {
             for grids in [[two_blocks, one, two_threads, one], [two_threads, two_blocks, one, two_blocks]] {
-                let calls = vec![
-                    push(a, first, grids[0]),
-                    push(b, last, grids[1]),
-                    push(c, first, grids[2]),
-                    push(d, last, grids[3]),
-                ];
-                rows.push(row(format!("pushes {a} {b} {c} {d}, grids {grids:?}"), calls));
-            }
-        }
-    }
-    for other in [Algorithm::OneShot, Algorithm::TwoShot, Algorithm::OnePass, Algorithm::Exchange] {
-        for [a, b, c, d] in rounds() {
-            for other_at in [b, c] {
-                let algorithm = |number| if number == other_at { other } else { Algorithm::OneShotPush };
-                let calls = [a, b, c, d].map(|number| push(number, algorithm(number), two_blocks));
-                rows.push(row(format!("pushes {a} {b} {c} {d}, but {} {other_at}", other.name()), calls));
+                let at = |number: u32| number as usize - 1;
+                let push = |number| push(number, cycle[at(number) % cycle.len()], grids[at(number) % grids.len()]);
+                let names: Vec<&str> = cycle.iter().map(|algorithm| algorithm.name()).collect();
+                let name = format!("{} by turns, grids {grids:?}, {shared} packs shared", names.join(", "));
+                rows.push(Row { name, shared, calls: (1..=calls).map(push).collect() });
             }
         }
     }
     rows
 }
 
-/// A push between two calls of `algorithm` that are staged, or have a scratch area: with two staging banks in turn, or with
-/// one that is kept.
+/// Pushes with a call of another algorithm somewhere in between, be it between an announcement and the wait for it.
+pub fn others() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for other in [Algorithm::OneShot, Algorithm::TwoShot, Algorithm::OnePass, Algorithm::Exchange] {
+        for (algorithm, place) in
+            PUSHES.into_iter().flat_map(|algorithm| (2..=ROUND + 1).map(move |at| (algorithm, at)))
+        {
+            let of_number = |number| if number == place { other } else { algorithm };
+            rows.push(Row {
+                name: format!("{}, but {} in call {place}", algorithm.name(), other.name()),
+                shared: shared(1, push(1, algorithm, GRIDS[1])),
+                calls: (1..=ROUND + 2).map(|number| push(number, of_number(number), GRIDS[1])).collect(),
+            });
+        }
+    }
+    rows
+}
+
+/// A push between two calls of `algorithm` that are staged, or have a scratch area: with two staging banks in turn, or
+/// with one that is kept.
+///
+/// The push announces itself, or waits for the push before the first call, or does both, or nothing.
 pub fn between(algorithm: Algorithm, inputs: &[InputMode], kept: bool) -> Vec<Row> {
+    // Pushes before, and how many share a generation.
+    let states = [("quiet", 0, 2), ("announces", 1, 1), ("waits", 3, 2), ("announces and waits", 2, 1)];
     let mut rows = Vec::new();
     for (push_by, &input) in PUSHES.into_iter().flat_map(|push_by| inputs.iter().map(move |input| (push_by, input))) {
-        for first in EACH..2 * EACH {
-            let pull = |number| Call { kept, ..call(number, algorithm, input, GRIDS[1]) };
-            let calls = vec![pull(first), push(first + 1, push_by, GRIDS[1]), pull(first + 2)];
-            let names = (algorithm.name(), input.name(), push_by.name());
-            rows.push(row(format!("{} {}, {}, the first again; from {first}", names.0, names.1, names.2), calls));
+        for (state, before, together) in states {
+            for start in [1, 2] {
+                let pull = |number| Call { kept, ..call(number, algorithm, input, GRIDS[1]) };
+                let first = start + before;
+                // Of the pushes before, the program needs one that is waited for.
+                let waits = before > 1;
+                let earlier = (start..first)
+                    .map(|number| Call { left_out: !waits || number + 1 < first, ..push(number, push_by, GRIDS[1]) });
+                let calls = [pull(first), push(first + 1, push_by, GRIDS[1]), pull(first + 2)];
+                let (pulls, pushes) = (format!("{} {}", algorithm.name(), input.name()), push_by.name());
+                rows.push(Row {
+                    name: format!("{pulls}, {pushes} that is {state}, the first again; from {first}"),
+                    shared: shared(together, push(1, push_by, GRIDS[1])),
+                    calls: earlier.chain(calls).collect(),
+                });
+            }
         }
     }
     rows
@@ -126,16 +155,16 @@ pub fn kept() -> Vec<Row> {
     for &(first, first_input) in &forms {
         for &(second, second_input) in &forms {
             let pull = |number, algorithm, input| Call { kept: true, ..call(number, algorithm, input, GRIDS[1]) };
-            let calls = [
-                pull(EACH + 1, first, first_input),
-                pull(EACH + 2, second, second_input),
-                push(EACH + 3, PUSHES[0], GRIDS[1]),
-                pull(2 * EACH, first, first_input),
-            ];
-            rows.push(row(
-                format!("{} {} and {} {}", first.name(), first_input.name(), second.name(), second_input.name()),
-                calls,
-            ));
+            rows.push(Row {
+                name: format!("{} {} and {} {}", first.name(), first_input.name(), second.name(), second_input.name()),
+                shared: shared(1, push(1, PUSHES[0], GRIDS[1])),
+                calls: vec![
+                    pull(1, first, first_input),
+                    pull(2, second, second_input),
+                    push(3, PUSHES[0], GRIDS[1]),
+                    pull(4, first, first_input),
+                ],
+            });
         }
     }
     rows
@@ -149,17 +178,28 @@ pub fn banks_in_turn() -> Vec<Row> {
     let of_form = |(input, push_by): (InputMode, Algorithm)| {
         let pull = |number| call(number, Algorithm::OneShot, input, GRIDS[1]);
         let push = |number| push(number, push_by, GRIDS[1]);
-        let calls = [pull(EACH), push(EACH + 1), pull(EACH + 3), push(2 * EACH), pull(2 * EACH + 2)];
-        row(format!("one_shot {}, {} in between", input.name(), push_by.name()), calls)
+        Row {
+            name: format!("one_shot {}, {} in between", input.name(), push_by.name()),
+            shared: shared(2, push(1)),
+            calls: vec![pull(4), push(5), pull(7), push(8), pull(10)],
+        }
     };
     forms.map(of_form).collect()
 }
 
-/// Three one-shot pushes none of which announces itself or waits for an announcement, the last into the generation of the
-/// first: with one block; and with two, where what fences does not push.
+/// Three one-shot pushes none of which announces itself or waits for an announcement, the last into the places of the
+/// first: the third of three that share a generation, with one block, and with two.
 pub fn silent() -> [Row; 2] {
     [GRIDS[0], GRIDS[1]].map(|grid| {
-        let calls = [EACH + 2, EACH + 3, EACH + 2 + ROUND].map(|number| push(number, PUSHES[0], grid));
-        row(format!("no announcement, grid {grid:?}"), calls)
+        let mut row = round(ROUND, 3, push(1, PUSHES[0], grid));
+        leave_out(&mut row, &[3, 6, 3 + 3 * ROUND]);
+        row.name.push_str(", no announcement");
+        row
     })
+}
+
+/// Pushes of `algorithm` each of which begins one of `generations`, with as few packs as they can have: small enough to
+/// ask what assumptions do for them.
+pub fn small(algorithm: Algorithm, generations: u32) -> Vec<Row> {
+    GRIDS[..2].iter().map(|&grid| round(generations, 1, Call { each: 1, ..push(1, algorithm, grid) })).collect()
 }

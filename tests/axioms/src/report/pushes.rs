@@ -3,7 +3,7 @@
 use allfold_kernels::protocol::abi::{Algorithm, InputMode, Phase};
 
 use super::{judgement, line, spelled, wrapped};
-use crate::kernels::pushes::{Row, judge, mutants, wrong};
+use crate::kernels::pushes::{Row, judge, mutants, orders, wrong};
 use crate::kernels::{Judgement, SHAPES, Weakened, gives, judge as judge_cell, rows, trace, wrong as wrong_cell};
 
 /// What stands before the tables of pushes.
@@ -26,8 +26,14 @@ fn pushes(page: &mut String) {
     let [one_block, two_blocks] = rows::silent();
     let both = Algorithm::OF_ANY_PROTOCOL;
     let cases = [
-        ("one algorithm, one grid", rows::plain()),
-        ("algorithms and grids that change, another algorithm in between", rows::mixed()),
+        ("one algorithm, one grid; each call begins a generation", rows::plain(1)),
+        ("the same; two calls share a generation", rows::plain(2)),
+        (
+            "the same; two or three share one, and in between there are only a call that announces and the next",
+            [2, 3].map(|together| rows::fewest(rows::ROUND, together)).concat(),
+        ),
+        ("algorithms and grids that change", rows::mixed()),
+        ("a call of another algorithm in between", rows::others()),
         ("no call announces itself, one block", vec![one_block]),
         ("no call announces itself, two blocks", vec![two_blocks]),
         ("a staged one-shot, a push, a staged one-shot; two banks by parity", between(Algorithm::OneShot, false)),
@@ -45,23 +51,43 @@ fn pushes(page: &mut String) {
     for (name, rows) in cases {
         line(page, &format!("| {name} | {} | {} |", rows.len(), all(&rows)));
     }
-    let finding = "**The announcement of one call in four makes a push sound with nothing assumed. It does not protect a staging \
-                   bank: with two in turn, a push in between leaves a peer's loads of the bank to the hardware, so a \
-                   communicator that pushes keeps one, which an end barrier or the middle barrier protects.**";
+    let finding = "**That each new generation is announced makes a push sound with nothing assumed, whatever other \
+                   calls come in between. It does not protect a staging bank: with two in turn, a push in between \
+                   leaves a peer's loads of the bank to the hardware, so a communicator that pushes keeps one, which \
+                   an end barrier or the middle barrier protects.**";
     line(page, &format!("\n{}\n", wrapped(finding)));
 
-    line(page, "| what is weakened | one-shot-push | two-shot-push |\n|---|---|---|");
+    let ask = "What puts the marker before the next push there is the announcement, the wait for it, and that there \
+               are generations enough. Each is weakened in rows in which each call begins a generation, so that they \
+               have the least time, and moves as few packs as it can, so that assumptions may be asked for.";
+    line(page, &format!("{}\n\n| what is weakened | one-shot-push | two-shot-push |\n|---|---|---|", wrapped(ask)));
+    for (name, weakened) in orders() {
+        let judged = [Algorithm::OneShotPush, Algorithm::TwoShotPush].map(|algorithm| {
+            let rows = rows::small(algorithm, weakened.generations());
+            once(rows.iter().map(|row| judge(row, weakened)))
+        });
+        line(page, &format!("| {name} | {} |", judged.join(" | ")));
+    }
+    let why = "**Neither half of the announcement can be weaker: a volatile store leaves its half to the end of a \
+               kernel, a volatile poll to the hardware's loads. It takes both where nobody waits, or where there are \
+               two generations and one comes round before it has been waited for. With one, a peer may push before a \
+               rank has put the marker back, whatever is assumed. Three would do; there are four, a power of two, so \
+               that no wrap of a cursor skips any.**";
+    line(page, &format!("\n{}\n", wrapped(why)));
+
+    line(page, "| what else is weakened | one-shot-push | two-shot-push |\n|---|---|---|");
     for (name, weakened) in mutants() {
         let fate = |algorithm: Algorithm| {
-            let mut rows = rows::plain().into_iter().filter(|row| row.calls[0].algorithm == algorithm);
+            let mut rows = rows::plain(1).into_iter().filter(|row| row.calls[0].algorithm == algorithm);
             if rows.any(|row| wrong(&row, weakened, &[]).is_some()) { "goes wrong" } else { "no difference" }
         };
         let (one_shot, two_shot) = (fate(Algorithm::OneShotPush), fate(Algorithm::TwoShotPush));
         line(page, &format!("| {name} | {one_shot} | {two_shot} |"));
     }
-    let why = "**The marker may go back with an ordinary store: the poll before it is of the same place, and the announcement \
-               after it publishes it. Only a two-shot pushes sums.** The fence stands at the start of a push, before anything \
-               of it is pushed, and publishes the clears of the calls before; those are all that an announcement is for.";
+    let why = "**The marker may go back with an ordinary store: the poll before it is of the same place, and the \
+               announcement after it publishes it. Only a two-shot pushes sums.** The announcement stands before \
+               anything that its block pushes, and publishes the clears of the calls before; those are all that it is \
+               for.";
     line(page, &format!("\n{}", wrapped(why)));
 }
 

@@ -2,6 +2,7 @@
 
 use allfold_kernels::protocol::abi::{Phase, Rank};
 use allfold_kernels::protocol::machine::Pack;
+use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::spec::Order;
 
 use super::{Line, calls, place, stores};
@@ -64,6 +65,10 @@ impl Teller<'_> {
             What::EpochWord { block, stored: None } => format!("reads the epoch word of block {block}"),
             What::EpochWord { block, stored: Some(epoch) } => {
                 format!("moves the epoch word of block {block} to {}", epoch.0)
+            }
+            What::Cursor { block, stored: None } => format!("reads the cursor of block {block}"),
+            What::Cursor { block, stored: Some(Cursor { serial, used, .. }) } => {
+                format!("moves the cursor of block {block} to pack {used} of generation {serial}")
             }
         }
     }

@@ -25,13 +25,13 @@ pub(in crate::properties) fn refused_grids(bench: &Bench) -> Result<Outcome> {
         let mut comm = bench.communicator(world, options.clone())?;
         let limits = *comm.limits();
         ensure!((1..=MAX_BLOCKS as u32).contains(&limits.max_blocks), "{limits:?}");
-        let (most_blocks, most_threads) = (limits.max_blocks, limits.max_threads);
-        let too_many = [(0, 1), (1, 0), (most_blocks + 1, 1), (2 * most_blocks, 1), (1, most_threads + 1)];
+        let (most_blocks, most_threads) = (limits.max_blocks, limits.threads_of_all());
+        let too_many = [(0, 1), (1, 0), (most_blocks + 1, 1), (2 * most_blocks, 1), (1, 1025)];
         for (blocks, threads) in too_many.into_iter().chain([(u32::MAX, u32::MAX)]) {
             let call = grid(blocks, threads);
             let error = setup.refused_with(bench, &mut comm, F32, |_| {}, call)?;
             refused!(error, Error::Grid { blocks: b, threads: t, max_blocks: mb, max_threads: mt }
-                if (b, t, mb, mt) == (blocks, threads, most_blocks, most_threads));
+                if (b, t, mb) == (blocks, threads, most_blocks) && limits.max_threads.contains(&mt));
         }
         setup.accepted(bench, &mut comm, F32, |_| {}, grid(most_blocks, most_threads))?;
 

@@ -123,10 +123,22 @@ impl Settings {
             // A grid that was asked for is one to hold blocks for; and nobody else is here to leave any to.
             max_blocks: self.max_blocks.or(self.blocks).or_else(|| self.target.all_blocks()),
             early_launch: self.early_launch,
-            landing_bytes: self.algorithm.filter(|algorithm| algorithm.pushes()).map(|_| capacity_bytes),
+            landing_bytes: self
+                .algorithm
+                .filter(|algorithm| algorithm.pushes())
+                .map(|_| self.landing_bytes(capacity_bytes)),
             cpu_shape: (self.blocks.unwrap_or(1), self.threads.unwrap_or(1)),
             ..Options::default()
         })
+    }
+
+    /// Of a landing slot, where the algorithm is given: room for every size, and no less than there is by default.
+    fn landing_bytes(&self, capacity_bytes: u64) -> u64 {
+        let of_all = match self.target {
+            Target::Cpu { .. } => Options::CPU_LANDING_BYTES,
+            Target::Cuda { .. } => Options::LANDING_BYTES,
+        };
+        capacity_bytes.max(of_all / self.target.world() as u64)
     }
 
     /// What each call asks for.

@@ -73,12 +73,15 @@ impl Settings {
 
     /// What a cell's communicator is made for, and nothing else, so that it is soon there.
     pub fn options(&self, cell: &Cell) -> Options {
+        let capacity_bytes = (self.elems * Dtype::Bf16.bytes()) as u64;
         cell.choice.of(Options {
             delays: self.delays,
             dtypes: vec![Dtype::Bf16],
             inputs: vec![cell.input],
             algorithms: vec![cell.algorithm],
-            capacity_bytes: (self.elems * Dtype::Bf16.bytes()) as u64,
+            capacity_bytes,
+            // Room for one call: so each push begins a generation, and announces that.
+            landing_bytes: Some(capacity_bytes),
             poll_limit: self.poll_limit,
             stamps: true,
             cpu_shape: (self.blocks, self.threads),

@@ -21,10 +21,13 @@ pub fn candidates(limits: &Limits, rows: &[Row]) -> Vec<Candidate> {
     let built_in = rows.iter().filter(|row| limits.world <= row.up_to_ranks);
     let built_in = built_in.map(|row| Candidate { algorithm: row.algorithm, blocks: row.blocks, threads: row.threads });
     // CPU ranks have the one grid that they were made with, and the built-in rows leave it as it is.
-    let threads = THREADS.into_iter().filter(|&threads| threads <= limits.max_threads);
-    let grids = threads.flat_map(|threads| [(limits.max_blocks, threads), (limits.max_blocks.div_ceil(2), threads)]);
+    let grids = THREADS
+        .into_iter()
+        .flat_map(|threads| [(limits.max_blocks, threads), (limits.max_blocks.div_ceil(2), threads)]);
     let with = |(blocks, threads)| Algorithm::ALL.map(|algorithm| Candidate { algorithm, blocks, threads });
-    let all = built_in.clone().chain(grids.flat_map(with)).chain(built_in.flat_map(|c| with((c.blocks, c.threads))));
+    let possible = |candidate: &Candidate| candidate.threads <= limits.threads_of(candidate.algorithm);
+    let grids = grids.flat_map(with).filter(possible);
+    let all = built_in.clone().chain(grids).chain(built_in.flat_map(|c| with((c.blocks, c.threads))));
     let mut unique: Vec<Candidate> = Vec::new();
     for candidate in all.filter(|candidate| candidate.algorithm.takes(limits.world)) {
         if !unique.contains(&candidate) {
@@ -63,7 +66,7 @@ mod tests {
     const LIMITS: Limits = Limits {
         world: 2,
         max_blocks: 132,
-        max_threads: 1024,
+        max_threads: [1024; Algorithm::ALL.len()],
         staging_bytes: 1 << 26,
         scratch_bytes: 1 << 26,
         landing_bytes: 1 << 24,
@@ -80,7 +83,7 @@ mod tests {
                 assert!(all.contains(&Candidate { algorithm, blocks, threads }), "{row:?}");
             }
         }
-        let limits = Limits { max_blocks: 1, max_threads: 1, ..LIMITS };
+        let limits = Limits { max_blocks: 1, max_threads: [1; Algorithm::ALL.len()], ..LIMITS };
         let on_cpu = candidates(&limits, CPU_ROWS);
         assert_eq!(on_cpu.len(), Algorithm::ALL.len(), "{on_cpu:?}");
         assert!(on_cpu.iter().all(|c| (c.blocks, c.threads) == (CPU_ROWS[0].blocks, CPU_ROWS[0].threads)));
