@@ -66,20 +66,21 @@ pub struct Options {
     /// # }
     /// ```
     pub tuning: Option<Table>,
-    /// Bytes of the largest call that is staged or done in two shots. A registered one-shot needs no room.
+    /// Bytes of the largest call that is staged or a `two_shot`, and not pushed. A registered one-shot needs no room, and pushes have
+    /// [`Options::landing_bytes`].
     pub capacity_bytes: u64,
     /// Bytes of a landing slot, which bounds what may be pushed: a `one_shot_push` has so many bytes at most, a
-    /// `two_shot_push` `world / 2` times as many. A rank has 4 for each peer. Small calls lie one behind another in them; each time
-    /// that calls have filled one, or 8 MiB of all peers' slots, one call takes about 0.4 µs longer. `None`:
+    /// `two_shot_push` `world / 2` times as many. A rank has four such slots for each peer. Small calls lie one behind another in them;
+    /// each time that calls have filled one, or 8 MiB of all peers' slots, one call takes longer, by about 0.4 µs on two H200. `None`:
     /// [`Options::LANDING_BYTES`] on GPUs or [`Options::CPU_LANDING_BYTES`], divided by the ranks.
     pub landing_bytes: Option<u64>,
     /// Blocks that a rank's launch may take at most, and that are held for it on its GPU while the communicator lives;
-    /// `None`: half of what no other communicator of this process holds there. On sm_90 and later a communicator that does not
-    /// hold all of them has blocks of fewer threads: see [`Limits::max_threads`](crate::Limits::max_threads).
+    /// `None`: half of what no other communicator of this process holds there. On sm_90 and later a communicator that
+    /// holds fewer than its GPUs have multiprocessors has blocks of fewer threads: see [`Limits::max_threads`](crate::Limits::max_threads).
     pub max_blocks: Option<u32>,
     /// Whether kernels become resident while the one before them in their stream still runs, and wait there for its end
     /// (programmatic dependent launch, on sm_90 and later). Never where ranks share a GPU, and no kernel whose blocks take more
-    /// than half of a multiprocessor: such are for communicators that hold all blocks of their GPUs.
+    /// than half of a multiprocessor: such are for communicators that hold as many blocks as their GPUs have multiprocessors.
     pub early_launch: bool,
     /// Polls after which a wait for a peer is given up, see [`crate::Communicator::check`]; `None` or 0: never. A GPU looks at it
     /// at every 1024th poll.
@@ -93,7 +94,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Our own protocol, all dtypes, registered input, every algorithm, 64 MiB (and as much as landing slots need), waits without end.
+    /// Our own protocol, all dtypes, registered input, every algorithm, a capacity of 64 MiB, landing slots of the usual size,
+    /// waits without end.
     fn default() -> Self {
         Options {
             protocol: Preset::default(),

@@ -25,7 +25,7 @@ pub struct Limits {
     /// Most blocks that can be resident for each rank.
     pub max_blocks: u32,
     /// Most threads of a block, for each algorithm in the order of [`Algorithm::ALL`]: what a kernel's registers allow, and on
-    /// sm_90 and later half of a multiprocessor, unless the communicator holds all blocks of its GPUs.
+    /// sm_90 and later half of a multiprocessor, unless the communicator holds as many blocks as its GPUs have multiprocessors.
     pub max_threads: [u32; Algorithm::ALL.len()],
     /// Bytes of one staging bank.
     pub staging_bytes: u64,

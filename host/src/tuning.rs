@@ -55,8 +55,13 @@ impl Row {
     }
 }
 
-const H200X2: Source =
-    Source::Measured { device: "two H200, NVLink", date: "2026-11-30", command: "host/benches/sweep.sh 0,1" };
+const H200X2: Source = Source::Measured {
+    device: "two H200, NVLink",
+    date: "2026-11-30",
+    command: "by hand: host/benches/record/h200x2/2026-11-30/{sweep.txt,tried.md}",
+};
+const H200X2_BEFORE: Source =
+    Source::Measured { device: "two H200, NVLink", date: "2026-11-29", command: "host/benches/sweep.sh 0,1" };
 const MODEL: Source = Source::Reasoned(
     "µs, S in bytes, N ranks, W = 335 KB/µs of a link: one_shot_push 1.7 + (N-1) S/W, two_shot_push 2.7 + 2(N-1)/N S/W, \
      one_pass 7 + 2(N-1)/N S/(1.03 W), fitted on two H200",
@@ -89,11 +94,11 @@ pub const ROWS: &[Row] = &[
     row_of(2, 1 << 20, Algorithm::OneShotPush, (132, 512), H200X2),
     row_of(2, 4608 << 10, Algorithm::OneShotPush, (132, 1024), H200X2),
     row_of(2, 16 << 20, Algorithm::TwoShotPush, (132, 512), H200X2),
-    row_of(2, 4 << 20, Algorithm::OneShot, (132, 512), H200X2),
+    row_of(2, 4 << 20, Algorithm::OneShot, (132, 512), H200X2_BEFORE),
     row_of(2, u64::MAX, Algorithm::Exchange, (132, 1024), H200X2),
-    row_of(2, u64::MAX, Algorithm::OnePass, (132, 1024), H200X2),
-    row_of(2, u64::MAX, Algorithm::OneShot, (132, 1024), H200X2),
-    row_of(2, u64::MAX, Algorithm::TwoShot, (132, 1024), H200X2),
+    row_of(2, u64::MAX, Algorithm::OnePass, (132, 1024), H200X2_BEFORE),
+    row_of(2, u64::MAX, Algorithm::OneShot, (132, 1024), H200X2_BEFORE),
+    row_of(2, u64::MAX, Algorithm::TwoShot, (132, 1024), H200X2_BEFORE),
     row_of(3, 500 << 10, Algorithm::OneShotPush, (132, 256), MODEL),
     row_of(3, 16 << 20, Algorithm::TwoShotPush, (132, 512), MODEL),
     row_of(3, 1 << 20, Algorithm::OneShot, (64, 512), WIRE),

@@ -1,7 +1,8 @@
 //! 16-byte packs of each dtype and their sum: the bits of a sum in rank order, in f32, with one rounding at the end.
 //!
-//! The order of a sum is 0, 1, … N-1 (of two ranks any, which is the same), whatever the algorithm, the size or the rank that adds, so that every rank
-//! gets the same bits and so does every run. A sum starts from rank 0's value and not from zero: -0.0 stays -0.0.
+//! The order of a sum is 0, 1, … N-1 (of two ranks any, which is the same), whatever the algorithm, the size or the rank that
+//! adds, so that every rank gets the same bits and so does every run. A sum starts from rank 0's value and not from zero: -0.0
+//! stays -0.0.
 
 use core::array::from_fn;
 

@@ -45,7 +45,7 @@ pub enum Region {
 pub struct Landing {
     /// The generation.
     pub generation: Generation,
-    /// The pack in the slot's part of that generation.
+    /// The pack in the slot of that generation.
     pub pack: u32,
 }
 

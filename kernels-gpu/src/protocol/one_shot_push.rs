@@ -4,8 +4,8 @@
 //! own input -> peers' landing areas, and kept   poll own landing area   sum of all -> own output   clear
 //! ```
 //!
-//! There is no barrier and no fence: one store's way is all that a small call waits for. Nobody touches a buffer of another
-//! rank's caller, so it works in place, and no input need be registered.
+//! There is no barrier, and no fence but in a call that begins a generation: one store's way is all that a small call waits
+//! for. Nobody touches a buffer of another rank's caller, so it works in place, and no input need be registered.
 
 use core::marker::PhantomData;
 

@@ -14,8 +14,8 @@
 //! uses it again comes after that in stream order. Every clear comes before the store in the order of causality, with nothing
 //! assumed, whatever other calls are in between.
 //!
-//! All of this is off the way of the data. It is the rarer the smaller calls are; in a launch of several blocks, block 0 does
-//! that and nothing else.
+//! All of this is the rarer the smaller calls are. In a launch of several blocks it is off the way of the data: block 0 does that
+//! and nothing else.
 //!
 //! [`GENERATIONS`]: super::abi::GENERATIONS
 

@@ -117,8 +117,8 @@ pub trait Step<M: Machine> {
     }
 }
 
-/// Runs `step` for the units of `span` that belong to this thread, where there are so many packs loading `AHEAD` of them before
-/// the first is finished: few blocks need that to keep a link busy.
+/// Runs `step` for the units of `span` that belong to this thread. It loads `AHEAD` packs before it finishes the first, while so
+/// many are left: a launch of few blocks needs that to keep a link busy.
 #[inline(always)]
 pub fn for_each<M: Machine, T: Element, const AHEAD: usize>(m: &M, span: Span, step: &impl Step<M>) {
     let lanes = T::DTYPE.lanes() as u64;

@@ -6,9 +6,9 @@
 //! poll the sums of all   sums -> own output                                           clear
 //! ```
 //!
-//! No barrier and no fence: a pack moves on as soon as it has landed everywhere. It moves `2 (W-1)/W` of the input a
-//! rank, where a one-shot moves `W-1`. A slot holds the emitter's contribution to the listener's part and, behind it,
-//! the sum of the emitter's part: each is at most one part long.
+//! No barrier, and no fence but in a call that begins a generation: a pack is added as soon as all ranks' have landed. It moves
+//! `2 (W-1)/W` of the input a rank, where a one-shot moves `W-1`. A call's places in a slot hold the emitter's contribution to
+//! the listener's part and, behind it, the sum of the emitter's part: each is at most one part long.
 
 use core::array::from_fn;
 use core::marker::PhantomData;

@@ -50,7 +50,7 @@ pub const FIRST_WRONG_OFFSET_BYTES: usize = WRONG_OFFSET_BYTES + size_of::<u64>(
 /// Bytes of the part of a workspace that must be set before any rank may start: [`first_words`], then status words of zero.
 pub const SIGNAL_BYTES: usize = (FIRST_WRONG_OFFSET_BYTES + 2 * size_of::<u64>()).next_multiple_of(AREA_ALIGN_BYTES);
 
-/// Which part of each landing slot a call uses: see `push`.
+/// Which of the sets of landing slots a call uses: see `push`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Generation(pub u32);
 
@@ -75,7 +75,7 @@ pub const fn step_to(rank: Rank, peer: Rank, world: u32) -> u32 {
     if step < world { step } else { step - world }
 }
 
-/// Where the areas of a workspace lie, for a communicator that takes calls of up to `capacity_bytes`.
+/// Where the areas of a workspace lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkspaceLayout {
     /// Start of the area that peers gather reduced parts from.

@@ -49,7 +49,7 @@ impl Lane {
         }
     }
 
-    /// The bits that are set in all of its numbers: never all, since a stride is at most that of 255 blocks of 1024 threads.
+    /// The bits that are set in all of its numbers, for an exit that is never taken: never all, since a stride is at most that of 255 blocks of 1024 threads.
     #[inline(always)]
     pub fn all_ones(&self) -> u32 {
         self.first & self.stride & self.end & self.whole_end & self.packs
