@@ -62,7 +62,7 @@ impl Communicator {
     /// `world` ranks on this machine's CPU.
     ///
     /// # Errors
-    /// [`Error::WorldSize`], [`Error::NoSuchForm`], [`Error::CapacityTooLarge`], [`Error::Grid`] for a `cpu_shape` that
+    /// [`Error::WorldSize`], [`Error::NoSuchForm`], [`Error::CapacityTooLarge`], [`Error::LandingTooLarge`], [`Error::Grid`] for a `cpu_shape` that
     /// cannot be, [`Error::Table`] for a table of GPUs, [`Error::Host`] when memory or threads run out.
     pub fn cpu_with(world: usize, options: Options) -> Result<Communicator> {
         let (world, layout, limits) = prepare(world, &options, Options::CPU_LANDING_BYTES)?;
@@ -82,7 +82,7 @@ impl Communicator {
     /// workspaces are ready: the first call may come at once.
     ///
     /// # Errors
-    /// [`Error::WorldSize`], [`Error::NoSuchForm`], [`Error::CapacityTooLarge`], [`Error::DriverMissing`],
+    /// [`Error::WorldSize`], [`Error::NoSuchForm`], [`Error::CapacityTooLarge`], [`Error::LandingTooLarge`], [`Error::DriverMissing`],
     /// [`Error::LaunchBlocking`], [`Error::NoSuchDevice`], [`Error::Table`], [`Error::TooOld`], [`Error::NoPeerAccess`],
     /// [`Error::TooFewQueues`], [`Error::NotResident`], [`Error::KernelTooLarge`], [`Error::PtxRefused`], and [`Error::Driver`] when a driver call fails.
     pub fn cuda_with(devices: &[u32], options: Options) -> Result<Communicator> {

@@ -237,7 +237,7 @@ pub struct FlagRow {
 /// The arguments of every kernel, passed by value. They do not change from replay to replay of a captured call.
 ///
 /// Addresses are unified virtual addresses: every rank of the process may use them. What a push needs stands together at the
-/// start: each line of them that a multiprocessor has not seen in this launch takes it hundreds of cycles to fetch.
+/// start, so that a multiprocessor fetches few lines of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(16))]
 pub struct KernelArgs {

@@ -11,15 +11,14 @@
 //! barrier that all sums have been stored and all inputs read. The end barrier is a block barrier: block `b` of each owner
 //! announces what block `b` stored.
 
-use core::array::from_fn;
 use core::marker::PhantomData;
 
 use super::abi::Rank;
 use super::call;
 use super::element::{Element, sum};
 use super::epoch::{self, Epoch};
-use super::machine::{Machine, Pack, Region};
-use super::share::{Step, Unit, for_each, packs, part};
+use super::machine::{Machine, Pack};
+use super::share::{Step, Unit, for_each, load_inputs, packs, part};
 use super::spec::Protocol;
 
 /// The kernel, for one thread of `W` ranks.
@@ -45,7 +44,7 @@ impl<M: Machine, T: Element, const W: usize> Step<M> for SumToAll<T, W> {
 
     #[inline(always)]
     fn load<U: Unit>(&self, m: &M, unit: U) -> [Pack; W] {
-        from_fn(|rank| unit.load::<M, T>(m, Region::Input(self.epoch.bank()), Rank(rank as u32)))
+        load_inputs::<M, T, U, W>(m, unit, self.epoch.bank())
     }
     #[inline(always)]
     fn finish<U: Unit>(&self, m: &M, unit: U, terms: [Pack; W]) {

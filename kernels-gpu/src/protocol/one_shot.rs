@@ -6,13 +6,10 @@
 //!
 //! In place it needs a staged input: read in place, a peer's input changes while others still read it.
 
-use core::array::from_fn;
-
-use super::abi::Rank;
 use super::element::{Element, sum};
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack, Region};
-use super::share::{Span, Step, Unit, for_each, packs};
+use super::share::{Span, Step, Unit, for_each, load_inputs, packs};
 use super::spec::Protocol;
 use super::{call, stage};
 
@@ -42,8 +39,7 @@ impl<M: Machine, T: Element, const W: usize> Step<M> for SumToOutput<T, W> {
 
     #[inline(always)]
     fn load<U: Unit>(&self, m: &M, unit: U) -> [Pack; W] {
-        // All loads start before the first addition, so that their latencies overlap.
-        from_fn(|rank| unit.load::<M, T>(m, Region::Input(self.epoch.bank()), Rank(rank as u32)))
+        load_inputs::<M, T, U, W>(m, unit, self.epoch.bank())
     }
     #[inline(always)]
     fn finish<U: Unit>(&self, m: &M, unit: U, terms: [Pack; W]) {

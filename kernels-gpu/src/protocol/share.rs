@@ -11,7 +11,7 @@
 use core::array::from_fn;
 use core::iter::zip;
 
-use super::abi::{Dtype, Rank};
+use super::abi::{Bank, Dtype, Rank};
 use super::element::Element;
 use super::machine::{Machine, Pack, Region};
 
@@ -99,6 +99,12 @@ impl Unit for Single {
     fn counted_from<T: Element>(self, start: u64) -> Self {
         Single(self.0 - start * T::DTYPE.lanes() as u64)
     }
+}
+
+/// `unit` of each rank's input in `bank`: all loads start before the first is used, so that their latencies overlap.
+#[inline(always)]
+pub fn load_inputs<M: Machine, T: Element, U: Unit, const W: usize>(m: &M, unit: U, bank: Bank) -> [Pack; W] {
+    from_fn(|rank| unit.load::<M, T>(m, Region::Input(bank), Rank(rank as u32)))
 }
 
 /// One step of an algorithm, done for each unit of a span.

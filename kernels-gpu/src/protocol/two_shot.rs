@@ -13,7 +13,6 @@
 //! so all reads of its input are done. The scratch area is written again in the next two-shot, after a start barrier,
 //! which says that every peer has ended this call.
 
-use core::array::from_fn;
 use core::marker::PhantomData;
 
 use super::abi::{Phase, Rank};
@@ -21,7 +20,7 @@ use super::barrier::Barrier;
 use super::element::{Element, sum};
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack, Region};
-use super::share::{Step, Unit, for_each, packs, part};
+use super::share::{Step, Unit, for_each, load_inputs, packs, part};
 use super::spec::{Protocol, Scope};
 use super::{call, stage};
 
@@ -78,7 +77,7 @@ impl<M: Machine, T: Element, const W: usize> Step<M> for SumOwnPart<T, W> {
 
     #[inline(always)]
     fn load<U: Unit>(&self, m: &M, unit: U) -> [Pack; W] {
-        from_fn(|rank| unit.load::<M, T>(m, Region::Input(self.epoch.bank()), Rank(rank as u32)))
+        load_inputs::<M, T, U, W>(m, unit, self.epoch.bank())
     }
     #[inline(always)]
     fn finish<U: Unit>(&self, m: &M, unit: U, terms: [Pack; W]) {
