@@ -1,6 +1,8 @@
 //! How calls on GPUs are timed, whoever makes them: by events on each rank's stream, one by one or many in a captured
 //! graph. Uses the library's streams, events and graphs.
 
+use std::time::{Duration, Instant};
+
 use allfold::cuda::{DriverError, Event, Graph, Stream};
 use anyhow::Result;
 
@@ -9,6 +11,9 @@ use crate::gpus::Gpus;
 
 /// Replays at the start that are not counted: the first uploads the graph, the second finds cold caches.
 const UNCOUNTED_REPLAYS: usize = 2;
+
+/// How long calls are made one by one before those that are timed, at least: a processor that was idle before is slow for a while.
+const WARM_UP: Duration = Duration::from_millis(100);
 
 /// How calls are made and timed.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +50,13 @@ fn eager(gpus: &Gpus, repeats: Repeats, mut call: impl FnMut(usize) -> Result<()
     let pair = |context| Ok((Event::new(context, true)?, Event::new(context, true)?));
     let of_rank = |context| (0..repeats.timed).map(|_| pair(context)).collect::<Result<Vec<_>, DriverError>>();
     let events = gpus.contexts.iter().map(of_rank).collect::<Result<Vec<_>, _>>()?;
-    for i in 0..repeats.warmup + repeats.timed {
-        let timed = i.checked_sub(repeats.warmup);
-        let of_call = || events.iter().zip(&gpus.streams).filter_map(|(e, stream)| Some((&e[timed?], stream)));
+    let (start, mut warmup) = (Instant::now(), 0);
+    while warmup < repeats.warmup || start.elapsed() < WARM_UP {
+        call(warmup % SETS)?;
+        warmup += 1;
+    }
+    for i in 0..repeats.timed {
+        let of_call = || events.iter().zip(&gpus.streams).map(|(e, stream)| (&e[i], stream));
         of_call().try_for_each(|((start, _), stream)| start.record(stream.raw()))?;
         call(i % SETS)?;
         of_call().try_for_each(|((_, end), stream)| end.record(stream.raw()))?;
