@@ -7,7 +7,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// An element type of an all-reduce: `f32`, [`half::f16`] or [`half::bf16`].
+/// An element type of an all-reduce: `f32`, [`half::f16`], [`half::bf16`] or `i32`.
 pub trait Element: bytemuck::Pod + Send + Sync + sealed::Sealed {
     /// The dtype as a value.
     const DTYPE: Dtype;
@@ -29,3 +29,4 @@ macro_rules! element {
 element!(f32, F32, f32);
 element!(half::f16, F16, u16);
 element!(half::bf16, Bf16, u16);
+element!(i32, I32, i32);

@@ -119,13 +119,15 @@ impl Plan {
                 (needed_bytes > capacity_bytes).then_some(Error::Capacity { what, needed_bytes, capacity_bytes })
             };
             let staging = || input.staged().then(|| room("staging", packs, limits.staging_bytes)).flatten();
+            let landing_packs = u64::from(request.dtype.landing_packs());
+            let pushed = |packs: u64| packs.saturating_mul(landing_packs);
             match algorithm {
                 Algorithm::OneShot => staging(),
                 Algorithm::TwoShot => staging().or_else(|| room("scratch", part, limits.scratch_bytes)),
-                Algorithm::OneShotPush => room("landing", packs, limits.landing_bytes),
+                Algorithm::OneShotPush => room("landing", pushed(packs), limits.landing_bytes),
                 // A slot has one pack more than its limit says: two parts may have one more than the whole.
                 Algorithm::TwoShotPush => {
-                    room("landing", part.saturating_mul(2).saturating_sub(1), limits.landing_bytes)
+                    room("landing", pushed(part.saturating_mul(2)).saturating_sub(1), limits.landing_bytes)
                 }
                 Algorithm::Exchange => staging(),
                 Algorithm::OnePass => None,
@@ -137,7 +139,7 @@ impl Plan {
             let table = options.tuning.as_ref();
             let measured =
                 table.and_then(|table| table.row(limits.world, request.dtype, declared, request.bytes, usable));
-            measured.or_else(|| tuning::row(rows, limits.world, request.bytes, usable))
+            measured.or_else(|| tuning::row(rows, limits.world, request.dtype, request.bytes, usable))
         };
         let row = match call.algorithm {
             Some(algorithm) => match refused(algorithm) {

@@ -4,7 +4,7 @@
 mod read;
 mod table;
 
-use allfold_kernels::protocol::abi::{Algorithm, MAX_BLOCKS};
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, MAX_BLOCKS};
 
 pub use read::TableError;
 pub use table::{Declared, Entry, Origin, Table};
@@ -121,11 +121,28 @@ pub const ROWS: &[Row] = &[
     row_of(8, u64::MAX, Algorithm::TwoShot, (132, 512), MODEL),
 ];
 
+/// By how many bytes a call counts where a row has a limit. Rows are measured on floating-point numbers. A push of integers moves
+/// a flag beside each word, twice the bytes: then a two-shot push has lost to what moves them once from 1 or 2 MiB on, by the cost
+/// model and on two H200 (`host/benches/record/h200x2/2026-11-30-i32/`).
+fn counted_bytes(algorithm: Algorithm, dtype: Dtype, bytes: u64) -> u64 {
+    let times = match algorithm {
+        _ if dtype.landing_packs() == 1 => 1,
+        Algorithm::OneShotPush => 2,
+        Algorithm::TwoShotPush => 16,
+        Algorithm::OneShot | Algorithm::TwoShot | Algorithm::OnePass | Algorithm::Exchange => 1,
+    };
+    bytes.saturating_mul(times)
+}
+
 /// The row for a call of `bytes` over `world` ranks, among those whose algorithm `usable` allows.
-pub fn row(rows: &[Row], world: u32, bytes: u64, usable: impl Fn(Algorithm) -> bool) -> Option<Row> {
+pub fn row(rows: &[Row], world: u32, dtype: Dtype, bytes: u64, usable: impl Fn(Algorithm) -> bool) -> Option<Row> {
     let fits = |row: &&Row| world <= row.up_to_ranks && usable(row.algorithm);
     // Of the rows for the smallest world size that serves, the first that is large enough; else the largest.
     let ranks = rows.iter().find(fits)?.up_to_ranks;
     let mut of_world = rows.iter().filter(fits).filter(|row| row.up_to_ranks == ranks);
-    of_world.clone().find(|row| bytes <= row.up_to_bytes).or_else(|| of_world.next_back()).copied()
+    of_world
+        .clone()
+        .find(|row| counted_bytes(row.algorithm, dtype, bytes) <= row.up_to_bytes)
+        .or_else(|| of_world.next_back())
+        .copied()
 }

@@ -139,5 +139,7 @@ pub unsafe fn raw_buffers(
         Dtype::F16 => unsafe { buffers::<f16>(memory, input, output, elems) }.raw(),
         // SAFETY: as above.
         Dtype::Bf16 => unsafe { buffers::<bf16>(memory, input, output, elems) }.raw(),
+        // SAFETY: as above.
+        Dtype::I32 => unsafe { buffers::<i32>(memory, input, output, elems) }.raw(),
     }
 }

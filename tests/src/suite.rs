@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Instant;
 
-use allfold::{Algorithm, Communicator, InputMode, Options, Preset, Soundness};
+use allfold::{Algorithm, Communicator, Dtype, InputMode, Options, Preset, Soundness};
 use anyhow::{Context, Result, ensure};
 
 use crate::batch;
@@ -59,14 +59,15 @@ impl<'m> Bench<'m> {
         self.machine.devices().is_none()
     }
 
-    /// For the protocol `preset` with every input mode that it has and room for `capacity_bytes`, and a limit to each wait.
+    /// For the protocol `preset` with every input mode that it has, room for `capacity_bytes` of every dtype, and a limit to each wait.
     pub fn options(&self, preset: Preset, capacity_bytes: usize) -> Options {
         let has = |input: &InputMode| Algorithm::ALL.iter().any(|&a| preset.protocol(a, *input).is_some());
+        let landing_packs = Dtype::ALL.map(|dtype| u64::from(dtype.landing_packs())).into_iter().max().unwrap_or(1);
         Options {
             protocol: preset,
             inputs: InputMode::ALL.into_iter().filter(has).collect(),
             capacity_bytes: capacity_bytes as u64,
-            landing_bytes: Some(capacity_bytes as u64),
+            landing_bytes: Some(landing_packs * capacity_bytes as u64),
             poll_limit: Some(self.machine.poll_limit()),
             ..Options::default()
         }

@@ -278,4 +278,5 @@ fn shares_cover_all_elements_once_in_16_bits() {
     shares::<F16>();
     shares::<Bf16>();
     assert_eq!(Dtype::F16.lanes(), Dtype::Bf16.lanes());
+    assert_eq!(Dtype::F32.lanes(), Dtype::I32.lanes());
 }

@@ -23,7 +23,9 @@ fn every_row_is_chosen_by_some_call() {
             for bytes in edges() {
                 let (request, call) = (request(Dtype::F32, bytes, false), CallOptions::default());
                 let plan = Plan::choose(&request, &call, &only(&[algorithm]), &limits(world), rows);
-                let Some(row) = row(rows, world, bytes, |a| a == algorithm).filter(|_| algorithm.takes(world)) else {
+                let Some(row) =
+                    row(rows, world, Dtype::Bf16, bytes, |a| a == algorithm).filter(|_| algorithm.takes(world))
+                else {
                     continue;
                 };
                 let plan = plan.unwrap();
@@ -62,7 +64,7 @@ fn what_is_chosen_is_allowed() {
                 match choose(&any) {
                     Ok(plan) => {
                         assert_eq!(asked(plan.algorithm), Some(plan));
-                        let row = row(rows, world, bytes, |a| asked(a).is_some());
+                        let row = row(rows, world, Dtype::Bf16, bytes, |a| asked(a).is_some());
                         assert!(row.is_none_or(|row| row.algorithm == plan.algorithm), "{plan:?}, not by {row:?}");
                         chosen.push((plan.algorithm, input, in_place));
                     }
@@ -109,6 +111,35 @@ fn equal_byte_counts_are_done_alike_whatever_the_dtype() {
             }
         }
     }
+}
+
+/// A push of i32 moves a flag beside each word: it gives way to the next row, and fills a slot, at half the bytes.
+#[test]
+fn a_push_of_integers_counts_twice() {
+    for world in 2..=8 {
+        for bytes in edges().into_iter().map(|bytes| bytes / 8 * 8) {
+            let by = |dtype, bytes| choose_by(ROWS, world, &request(dtype, bytes, false), &CallOptions::default());
+            let (integers, twice) = (by(Dtype::I32, bytes / 2).algorithm, by(Dtype::F32, bytes).algorithm);
+            assert_eq!(
+                integers == Algorithm::OneShotPush,
+                twice == Algorithm::OneShotPush,
+                "{world} ranks, {bytes} bytes"
+            );
+            let plan = by(Dtype::I32, bytes);
+            assert!(
+                !plan.algorithm.pushes() || by(Dtype::F32, bytes).algorithm.pushes(),
+                "{world} ranks, {bytes} bytes"
+            );
+        }
+    }
+    let limits = Limits { landing_bytes: 64, ..limits(2) };
+    let call = CallOptions { algorithm: Some(Algorithm::OneShotPush), ..CallOptions::default() };
+    let choose = |dtype, bytes| {
+        Plan::choose(&request(dtype, bytes, false), &call, &all_inputs(), &limits, ROWS).map(|plan| plan.algorithm)
+    };
+    assert!(choose(Dtype::F32, 64).is_ok() && choose(Dtype::I32, 32).is_ok());
+    let refused = |result| matches!(result, Err(Error::Capacity { needed_bytes: 96, capacity_bytes: 64, .. }));
+    assert!(refused(choose(Dtype::I32, 48)));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use allfold::{Algorithm, GaveUp, Phase, Rank};
 use allfold_kernels::protocol::abi::{Bank, FlagRow, GENERATIONS, Generation, MARKER, MAX_BLOCKS};
-use allfold_kernels::protocol::element::{Bf16, Element, F16, F32};
+use allfold_kernels::protocol::element::{Bf16, Element, F16, F32, I32};
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Region};
 use allfold_kernels::protocol::one_shot_push::one_shot_push;
@@ -112,6 +112,7 @@ fn landings<T: Element>(algorithm: Algorithm) {
                 let done = of(true);
                 let packs = packs(T::DTYPE, elems);
                 assert_eq!(packs, elems.div_ceil(lanes));
+                let each = u64::from(T::DTYPE.landing_packs());
                 assert_eq!(done.stored.len() as u64, u64::from(world) * elems, "{elems} elements by {grid:?}");
                 assert_eq!(done.pushed, done.cleared, "{elems} elements by {grid:?}");
                 let peers = u64::from(world) - 1;
@@ -121,8 +122,11 @@ fn landings<T: Element>(algorithm: Algorithm) {
                 } else {
                     (2 * peers * packs, 2 * part_packs(packs, world))
                 };
-                assert_eq!(done.pushed.len() as u64, all, "{elems} elements of {world} ranks");
-                assert!(done.pushed.iter().all(|&(_, _, pack)| pack < slot), "{elems} elements of {world} ranks");
+                assert_eq!(done.pushed.len() as u64, each * all, "{elems} elements of {world} ranks");
+                assert!(
+                    done.pushed.iter().all(|&(_, _, pack)| pack < each * slot),
+                    "{elems} elements of {world} ranks"
+                );
                 let not = of(false);
                 assert!(not.stored == done.stored && not.pushed == done.pushed && not.cleared == done.cleared);
             }
@@ -139,6 +143,12 @@ fn every_pack_lands_once_and_is_cleared_once_in_f32() {
 fn every_pack_lands_once_and_is_cleared_once_in_16_bits() {
     PUSHES.into_iter().for_each(landings::<F16>);
     PUSHES.into_iter().for_each(landings::<Bf16>);
+}
+
+/// All ones as data, which are the marker, land like any other number.
+#[test]
+fn every_pack_lands_once_and_is_cleared_once_in_i32() {
+    PUSHES.into_iter().for_each(landings::<I32>);
 }
 
 /// The epoch's low bits, as a report has them.

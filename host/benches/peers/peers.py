@@ -44,11 +44,11 @@ BUILD_S = 420.0
 NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
 
 
-def worker_settings(family, prepared, sizes):
+def worker_settings(family, prepared, sizes, chain):
     """What workers are told, with a port to meet at that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return family, prepared, sizes, probe.getsockname()[1]
+        return family, prepared, sizes, probe.getsockname()[1], chain
 
 
 class Builds:
@@ -88,6 +88,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sizes = lambda text: sorted({int(size) for size in text.split(",")})
     parser.add_argument("--bytes", type=sizes, default=SIZES, metavar="LIST", help="sizes [default: 512 to 256M]")
+    parser.add_argument("--chain", type=int, metavar="N", help="calls in a graph [default: 40 up to 4M, 5 above]")
     parser.add_argument("--only", metavar="LIST", help="columns that begin so")
     parser.add_argument("--prepared", default=".peers", metavar="FOLDER", help="what `prepare` made [default: .peers]")
     parser.add_argument("--limit", type=float, default=1200.0, metavar="SECONDS", help="for all of it [default: 1200]")
@@ -121,7 +122,7 @@ def main():
                 for name in names:
                     table.fail(name, None, missing[family])
                 continue
-            settings = functools.partial(worker_settings, family, prepared, args.bytes)
+            settings = functools.partial(worker_settings, family, prepared, args.bytes, args.chain)
             run_family(context, worker.work, world, settings, names, table, end)
     finally:
         builds.stop()

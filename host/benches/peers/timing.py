@@ -43,16 +43,12 @@ class Call:
     named: bool = False
 
 
-def chain(size):
-    """Calls in a graph."""
-    return 40 if size <= 4 << 20 else 5
-
-
 class Ranks:
     """This rank among the others. `gate` is memory that all ranks share, a counter each."""
 
-    def __init__(self, rank, world, gate, port):
+    def __init__(self, rank, world, gate, port, chain):
         self.rank, self.world = rank, world
+        self._chain = chain
         self._gate, self._passed = gate, 0
         self.device = torch.device("cuda", rank)
         torch.cuda.set_device(rank)
@@ -63,6 +59,10 @@ class Ranks:
         )
         self.host = dist.new_group(backend="gloo", timeout=patience)
         self.stream = torch.cuda.Stream()
+
+    def chain(self, size):
+        """Calls in a graph."""
+        return self._chain or (40 if size <= 4 << 20 else 5)
 
     def wait(self):
         """Waits for this rank's GPU."""
@@ -155,7 +155,7 @@ class Ranks:
             if wrong := self.verify(call, one, seed):
                 return f"WRONG: {wrong} elements, before it was timed", []
         kernels = kernel_names(one[0]) if call.named else []
-        many, last = self.capture(call, chain(size))
+        many, last = self.capture(call, self.chain(size))
         if call.in_place:
             # Sums of its own sums: infinity before long, which takes no other time.
             call.input.fill_(1e-3)
@@ -170,7 +170,7 @@ class Ranks:
             many.replay()
             stop.record(self.stream)
             self.wait()
-            took.append(start.elapsed_time(stop) * 1e3 / chain(size))
+            took.append(start.elapsed_time(stop) * 1e3 / self.chain(size))
         self.meet()
         wrong = 0 if call.in_place else self.wrong(last, 3)
         wrong += self.verify(call, one, 4)

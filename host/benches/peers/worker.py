@@ -3,11 +3,11 @@
 import os
 
 
-def work(rank, world, pipe, gate, family, prepared, sizes, port, columns):
+def work(rank, world, pipe, gate, family, prepared, sizes, port, chain, columns):
     # A process group of its own: the parent ends it with all that it started.
     os.setsid()
     try:
-        _work(rank, world, pipe, gate, family, prepared, sizes, port, columns)
+        _work(rank, world, pipe, gate, family, prepared, sizes, port, chain, columns)
         pipe.send(("done",))
     except BaseException as error:  # the parent says it, and starts anew
         text = " ".join(str(error).split()) or "no more is known"
@@ -16,12 +16,12 @@ def work(rank, world, pipe, gate, family, prepared, sizes, port, columns):
     os._exit(0)
 
 
-def _work(rank, world, pipe, gate, family, prepared, sizes, port, columns):
+def _work(rank, world, pipe, gate, family, prepared, sizes, port, chain, columns):
     import torch
     from families import FAMILIES
     from timing import Ranks
 
-    ranks = Ranks(rank, world, gate, port)
+    ranks = Ranks(rank, world, gate, port, chain)
     first = rank == 0
     if first:
         nccl = ".".join(map(str, torch.cuda.nccl.version()))

@@ -2,7 +2,7 @@
 
 use allfold_kernels::protocol::abi::{Algorithm, Dtype, KernelArgs};
 use allfold_kernels::protocol::delayed::Delayed;
-use allfold_kernels::protocol::element::{Bf16, Element, F16, F32};
+use allfold_kernels::protocol::element::{Bf16, Element, F16, F32, I32};
 use allfold_kernels::protocol::exchange::exchange;
 use allfold_kernels::protocol::machine::Machine;
 use allfold_kernels::protocol::one_pass::one_pass;
@@ -30,6 +30,7 @@ pub(super) fn run(kernel: Kernel, dtype: Dtype, args: &KernelArgs, m: &Cpu<'_>) 
         Dtype::F32 => run_typed::<F32>(kernel, args, m),
         Dtype::F16 => run_typed::<F16>(kernel, args, m),
         Dtype::Bf16 => run_typed::<Bf16>(kernel, args, m),
+        Dtype::I32 => run_typed::<I32>(kernel, args, m),
     }
 }
 
@@ -45,7 +46,7 @@ fn run_typed<T: Element>(kernel: Kernel, args: &KernelArgs, m: &Cpu<'_>) {
 fn all_reduce<T: Element>(algorithm: Algorithm, args: &KernelArgs, m: &Cpu<'_>) {
     match args.delay_one_in {
         0 => of_world::<_, T>(algorithm, args, m),
-        one_in => of_world::<_, T>(algorithm, args, &Delayed { machine: m, nanoseconds: args.delay_ns, one_in }),
+        one_in => of_world::<_, T>(algorithm, args, &Delayed { machine: *m, nanoseconds: args.delay_ns, one_in }),
     }
 }
 

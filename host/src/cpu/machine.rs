@@ -19,6 +19,7 @@ use allfold_kernels::protocol::status::GaveUp;
 use super::block::Block;
 
 /// One thread of a rank, in one call.
+#[derive(Clone, Copy)]
 pub(super) struct Cpu<'a> {
     args: &'a KernelArgs,
     place: Place,
@@ -101,7 +102,9 @@ impl<'a> Cpu<'a> {
     fn st_elem_at<T: Element>(&self, address: u64, word: u32) {
         match T::DTYPE {
             // SAFETY: an element of a region of `args`, aligned to itself. In a call it is accessed only atomically.
-            Dtype::F32 => unsafe { AtomicU32::from_ptr(address as *mut u32) }.store(word, Ordering::Relaxed),
+            Dtype::F32 | Dtype::I32 => {
+                unsafe { AtomicU32::from_ptr(address as *mut u32) }.store(word, Ordering::Relaxed)
+            }
             Dtype::F16 | Dtype::Bf16 => {
                 // SAFETY: as above.
                 unsafe { AtomicU16::from_ptr(address as *mut u16) }.store(word as u16, Ordering::Relaxed);
@@ -233,7 +236,7 @@ impl Machine for Cpu<'_> {
         let address = self.base(region, owner) + elem * T::DTYPE.bytes() as u64;
         let word = match T::DTYPE {
             // SAFETY: an element of `owner`'s region, aligned to itself. In a call it is accessed only atomically.
-            Dtype::F32 => unsafe { AtomicU32::from_ptr(address as *mut u32) }.load(Ordering::Relaxed),
+            Dtype::F32 | Dtype::I32 => unsafe { AtomicU32::from_ptr(address as *mut u32) }.load(Ordering::Relaxed),
             Dtype::F16 | Dtype::Bf16 => {
                 // SAFETY: as above.
                 unsafe { AtomicU16::from_ptr(address as *mut u16) }.load(Ordering::Relaxed).into()
@@ -259,6 +262,22 @@ impl Machine for Cpu<'_> {
     #[inline]
     fn clear_pack(&self, emitter: Rank, at: Landing) {
         store(self.landing(self.own_slot(emitter), at), Pack([MARKER; PACK_WORDS]));
+    }
+    // Each two words of a pack are one atomic word here: what is true of pairs is true of packs.
+    #[inline]
+    fn push_pairs(&self, listener: Rank, at: Landing, value: Pack) {
+        // ORDER: that of `push_pack`.
+        self.push_pack(listener, at, value);
+    }
+    #[inline]
+    fn poll_pairs(&self, emitter: Rank, at: Landing) -> Pack {
+        // ORDER: that of `poll_pack`.
+        self.poll_pack(emitter, at)
+    }
+    #[inline]
+    fn clear_pairs(&self, emitter: Rank, at: Landing) {
+        // ORDER: that of `clear_pack`.
+        self.clear_pack(emitter, at);
     }
     #[inline]
     fn give_pack(&self, owner: Rank, pack: u64, value: Pack) {

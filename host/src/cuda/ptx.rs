@@ -51,7 +51,8 @@ macro_rules! target {
     ($name:literal, $compute_capability:expr) => {
         target!(
             $name, $compute_capability,
-            "f32" "f32_presets" "f32_verify" "f16" "f16_presets" "f16_verify" "bf16" "bf16_presets" "bf16_verify" "bf16_stress"
+            "f32" "f32_presets" "f32_verify" "f16" "f16_presets" "f16_verify" "bf16" "bf16_presets" "bf16_verify" "bf16_stress" "i32" "i32_presets"
+            "i32_verify"
         )
     };
 }

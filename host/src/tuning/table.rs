@@ -7,7 +7,7 @@ use std::sync::Arc;
 use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
 
 use super::read::{self, TableError};
-use super::{Row, Source};
+use super::{Row, Source, counted_bytes};
 
 /// What the caller declares of a call's buffers, on all ranks alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -158,8 +158,9 @@ impl Table {
         usable: impl Fn(Algorithm) -> bool,
     ) -> Option<Row> {
         let group = (ranks, dtype.bytes() as u32, declared);
-        let mut large_enough =
-            self.entries().iter().filter(|entry| entry.group() == group && bytes <= entry.up_to_bytes);
+        let mut large_enough = self.entries().iter().filter(|entry| {
+            entry.group() == group && counted_bytes(entry.algorithm, dtype, bytes) <= entry.up_to_bytes
+        });
         let &Entry { up_to_bytes, algorithm, blocks, threads, .. } =
             large_enough.find(|entry| usable(entry.algorithm))?;
         Some(Row { up_to_ranks: ranks, up_to_bytes, algorithm, blocks, threads, source: Source::Table })

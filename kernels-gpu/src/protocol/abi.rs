@@ -35,16 +35,18 @@ pub enum Dtype {
     F16,
     /// bfloat16, summed in f32.
     Bf16,
+    /// 32-bit integer in two's complement; sums wrap.
+    I32,
 }
 
 impl Dtype {
     /// Every dtype there is.
-    pub const ALL: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
+    pub const ALL: [Dtype; 4] = [Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::I32];
 
     /// Bytes of one element.
     pub const fn bytes(self) -> usize {
         match self {
-            Dtype::F32 => 4,
+            Dtype::F32 | Dtype::I32 => 4,
             Dtype::F16 | Dtype::Bf16 => 2,
         }
     }
@@ -60,6 +62,16 @@ impl Dtype {
             Dtype::F32 => "f32",
             Dtype::F16 => "f16",
             Dtype::Bf16 => "bf16",
+            Dtype::I32 => "i32",
+        }
+    }
+
+    /// Packs of a landing slot that a pack of data takes: two where each word has a flag beside it, since no bit pattern is left
+    /// to mark a word that has not landed.
+    pub const fn landing_packs(self) -> u32 {
+        match self {
+            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => 1,
+            Dtype::I32 => 2,
         }
     }
 }

@@ -9,16 +9,16 @@ use super::push::Cursor;
 use super::status::GaveUp;
 
 /// `machine`, one in `one_in` of whose places waits for `nanoseconds`.
-pub struct Delayed<'a, M> {
+pub struct Delayed<M> {
     /// The machine.
-    pub machine: &'a M,
+    pub machine: M,
     /// How long a delay is.
     pub nanoseconds: u32,
     /// One in so many places is delayed; 0: none.
     pub one_in: u32,
 }
 
-impl<M: Machine> Delayed<'_, M> {
+impl<M: Machine> Delayed<M> {
     #[inline(always)]
     fn perhaps(&self, chance: u32, times: u32) {
         let mixed = chance.wrapping_mul(0x9e37_79b9);
@@ -43,7 +43,7 @@ impl<M: Machine> Delayed<'_, M> {
     }
 }
 
-impl<M: Machine> Machine for Delayed<'_, M> {
+impl<M: Machine> Machine for Delayed<M> {
     #[inline(always)]
     fn rank(&self) -> Rank {
         self.machine.rank()
@@ -171,6 +171,23 @@ impl<M: Machine> Machine for Delayed<'_, M> {
         self.at_sync();
         // ORDER: that of the machine; the caller has said why.
         self.machine.clear_pack(emitter, at);
+    }
+    #[inline(always)]
+    fn push_pairs(&self, listener: Rank, at: Landing, value: Pack) {
+        self.at_sync();
+        // ORDER: that of the machine; the caller has said why.
+        self.machine.push_pairs(listener, at, value);
+    }
+    #[inline(always)]
+    fn poll_pairs(&self, emitter: Rank, at: Landing) -> Pack {
+        // ORDER: that of the machine; the caller has said why.
+        self.machine.poll_pairs(emitter, at)
+    }
+    #[inline(always)]
+    fn clear_pairs(&self, emitter: Rank, at: Landing) {
+        self.at_sync();
+        // ORDER: that of the machine; the caller has said why.
+        self.machine.clear_pairs(emitter, at);
     }
     #[inline(always)]
     fn give_pack(&self, owner: Rank, pack: u64, value: Pack) {

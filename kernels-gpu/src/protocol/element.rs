@@ -1,4 +1,5 @@
-//! 16-byte packs of each dtype and their sum: the bits of a sum in rank order, in f32, with one rounding at the end.
+//! 16-byte packs of each dtype and their sum: of floating-point numbers the bits of a sum in rank order, in f32, with one
+//! rounding at the end; of integers the sum that wraps.
 //!
 //! The order of a sum is 0, 1, … N-1 (of two ranks any, which is the same), whatever the algorithm, the size or the rank that
 //! adds, so that every rank gets the same bits and so does every run. A sum starts from rank 0's value and not from zero: -0.0
@@ -8,6 +9,7 @@ use core::array::from_fn;
 
 use super::abi::Dtype;
 use super::machine::{Machine, Pack};
+use super::push::{Flagged, Marked, Wire};
 
 /// An element type, as marker: how one 32-bit word of a pack is widened, added and narrowed.
 pub trait Element: Copy + 'static {
@@ -15,6 +17,8 @@ pub trait Element: Copy + 'static {
     const DTYPE: Dtype;
     /// The elements of one word, as they are added.
     type Wide: Copy;
+    /// How packs of them are pushed.
+    type Wire: Wire;
     /// Widens the elements of a word.
     fn widen<M: Machine>(m: &M, word: u32) -> Self::Wide;
     /// Adds, `a` being the sum so far.
@@ -27,7 +31,7 @@ pub trait Element: Copy + 'static {
     fn add_words<M: Machine>(m: &M, a: u32, b: u32) -> u32;
     /// Rounds back to a word.
     fn narrow<M: Machine>(m: &M, wide: Self::Wide) -> u32;
-    /// The word whose first element is `value` rounded, the other bits 0.
+    /// The word whose first element is `value` rounded, of an integer type towards 0, the other bits 0.
     fn from_f32<M: Machine>(m: &M, value: f32) -> u32;
 }
 
@@ -40,10 +44,14 @@ pub struct F16;
 /// Marks bf16.
 #[derive(Clone, Copy)]
 pub struct Bf16;
+/// Marks i32.
+#[derive(Clone, Copy)]
+pub struct I32;
 
 impl Element for F32 {
     const DTYPE: Dtype = Dtype::F32;
     type Wide = f32;
+    type Wire = Marked;
     #[inline(always)]
     fn widen<M: Machine>(_: &M, word: u32) -> f32 {
         f32::from_bits(word)
@@ -69,6 +77,7 @@ impl Element for F32 {
 impl Element for F16 {
     const DTYPE: Dtype = Dtype::F16;
     type Wide = [f32; 2];
+    type Wire = Marked;
     #[inline(always)]
     fn widen<M: Machine>(m: &M, word: u32) -> [f32; 2] {
         m.f32_from_f16x2(word)
@@ -94,6 +103,7 @@ impl Element for F16 {
 impl Element for Bf16 {
     const DTYPE: Dtype = Dtype::Bf16;
     type Wide = [f32; 2];
+    type Wire = Marked;
     #[inline(always)]
     fn widen<M: Machine>(_: &M, word: u32) -> [f32; 2] {
         portable::f32_from_bf16x2(word)
@@ -113,6 +123,32 @@ impl Element for Bf16 {
     #[inline(always)]
     fn from_f32<M: Machine>(m: &M, value: f32) -> u32 {
         m.bf16x2_from_f32([value, 0.0])
+    }
+}
+
+impl Element for I32 {
+    const DTYPE: Dtype = Dtype::I32;
+    type Wide = u32;
+    type Wire = Flagged;
+    #[inline(always)]
+    fn widen<M: Machine>(_: &M, word: u32) -> u32 {
+        word
+    }
+    #[inline(always)]
+    fn add<M: Machine>(_: &M, a: u32, b: u32) -> u32 {
+        a.wrapping_add(b)
+    }
+    #[inline(always)]
+    fn add_words<M: Machine>(_: &M, a: u32, b: u32) -> u32 {
+        a.wrapping_add(b)
+    }
+    #[inline(always)]
+    fn narrow<M: Machine>(_: &M, wide: u32) -> u32 {
+        wide
+    }
+    #[inline(always)]
+    fn from_f32<M: Machine>(_: &M, value: f32) -> u32 {
+        value as i32 as u32
     }
 }
 

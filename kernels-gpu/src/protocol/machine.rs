@@ -9,6 +9,8 @@
 //! | packs | 128-bit `ld.global`, `st.global` | relaxed atomic words |
 //! | `push_pack`, `clear_pack` | `st.relaxed.sys.global.v4.u32` | relaxed atomic words |
 //! | `poll_pack` | `ld.relaxed.sys.global.v4.u32` | relaxed atomic words |
+//! | `push_pairs`, `clear_pairs` | `st.relaxed.sys.global.v2.u64` | `AtomicU64` stores, relaxed |
+//! | `poll_pairs` | `ld.relaxed.sys.global.v2.u64` | `AtomicU64` loads, relaxed |
 //! | `sync_block` | `bar.sync` | a barrier of the block's threads |
 //!
 //! *Single writer.* A thread stores flags only in its own rank's name and polls only flags that its own rank listens
@@ -114,6 +116,12 @@ pub trait Machine {
     fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack;
     /// Puts the marker back into all words at `at` in this rank's slot for `emitter`; orders nothing else.
     fn clear_pack(&self, emitter: Rank, at: Landing);
+    /// [`Machine::push_pack`], each two words (0 and 1, 2 and 3) at once, and any of them.
+    fn push_pairs(&self, listener: Rank, at: Landing, value: Pack);
+    /// [`Machine::poll_pack`], each two words (0 and 1, 2 and 3) at once.
+    fn poll_pairs(&self, emitter: Rank, at: Landing) -> Pack;
+    /// [`Machine::clear_pack`], each two words (0 and 1, 2 and 3) at once.
+    fn clear_pairs(&self, emitter: Rank, at: Landing);
     /// Stores pack `pack` of `owner`'s output, which must be aligned.
     fn give_pack(&self, owner: Rank, pack: u64, value: Pack);
     /// Stores the element in the low bits of word 0 as element `elem` of `owner`'s output.

@@ -39,6 +39,8 @@ struct Packs<T, const W: usize> {
 }
 
 impl<M: Machine, T: Element, const W: usize> Exchange<M> for Packs<T, W> {
+    type Wire = T::Wire;
+
     #[inline(always)]
     fn extent(&self) -> u32 {
         self.extent
@@ -57,21 +59,21 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Packs<T, W> {
     }
 
     #[inline(always)]
-    fn send<A: Access>(&self, m: &M, turn: &Turn, _: Window, pack: u32, own: Option<Pack>) {
+    fn send<A: Access>(&self, m: &M, turn: &Turn<T::Wire>, _: Window, pack: u32, own: Option<Pack>) {
         if let Some(own) = own {
             turn.push_to_all::<M, W>(m, turn.at(pack), own);
         }
     }
 
     #[inline(always)]
-    fn reduce<A: Access>(&self, m: &M, turn: &Turn, pack: u32, own: Pack) -> bool {
+    fn reduce<A: Access>(&self, m: &M, turn: &Turn<T::Wire>, pack: u32, own: Pack) -> bool {
         let Some(terms) = turn.take_from_all::<M, W>(m, turn.at(pack), own) else { return false };
         A::store(m, pack, sum::<M, T, W>(m, terms));
         true
     }
 
     #[inline(always)]
-    fn gather<A: Access, const N: usize>(&self, _: &M, _: &Turn, _: Window, _: [Option<u32>; N]) -> bool {
+    fn gather<A: Access, const N: usize>(&self, _: &M, _: &Turn<T::Wire>, _: Window, _: [Option<u32>; N]) -> bool {
         true
     }
 }

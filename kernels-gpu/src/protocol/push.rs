@@ -2,7 +2,7 @@
 //!
 //! A rank stores packs into its slot of a peer's landing area. No word of them is the marker, and every word that has not
 //! landed is: whoever polls until no word of a pack is the marker has the pack, word by word, with no other flag and no
-//! order between words. Then it puts the marker back. What lands in a call is all polled, and cleared, in that call: so all that
+//! order between words. (`wire.rs` has another way for types in which every word is a number.) Then it puts the marker back. What lands in a call is all polled, and cleared, in that call: so all that
 //! is left of an earlier call's size, dtype, grid and algorithm is where the slots are used next, the same on all ranks.
 //!
 //! *A pack is stored over the marker, never over a pack that has not been read, and no marker after it.* A rank has a slot for
@@ -22,7 +22,7 @@
 use core::array::from_fn;
 use core::hint::cold_path;
 
-use super::abi::{MARKER, PACK_WORDS, Phase, Rank};
+use super::abi::{PACK_WORDS, Phase, Rank};
 use super::barrier::Barrier;
 use super::element::Element;
 use super::epoch::{self, Epoch};
@@ -33,28 +33,32 @@ use super::status::GaveUp;
 mod access;
 mod cursor;
 mod lane;
+mod wire;
 
 pub(super) use access::Access;
 use access::{Elems, Whole};
 pub use cursor::Cursor;
 pub use lane::Lane;
 pub(super) use lane::Window;
-
-/// The word that stands for the marker where data hold it: another NaN of each type.
-const OTHER_NAN: u32 = MARKER - 1;
+pub use wire::{Flagged, Marked, Wire};
 
 /// A push of at least one element, for the thread with `lane`: all threads of a launch come here.
 #[inline(always)]
-pub(super) fn run<M: Machine, T: Element, const W: usize>(m: &M, lane: Lane, exchange: &impl Exchange<M>) {
+pub(super) fn run<M: Machine, T: Element, const W: usize>(
+    m: &M,
+    lane: Lane,
+    exchange: &impl Exchange<M, Wire = T::Wire>,
+) {
+    const { assert!(T::Wire::PACKS == T::DTYPE.landing_packs()) };
     let (last, epoch) = (m.ld_cursor(m.block()), epoch::current(m));
     // All these loads are under way at the same time.
     let lead = lane.load_lead::<M, Whole>(m, exchange, lane.whole());
-    let turn = Turn::after(last, epoch, exchange.extent(), m.landing_shared_packs());
+    let turn = Turn::<T::Wire>::after(last, epoch, exchange.extent(), m.landing_shared_packs());
     turn.announce::<M, W>(m);
     // All that a thread sends is under way before it first waits.
-    lane.send::<M, Whole>(m, &turn, exchange, lane.whole(), lead);
+    lane.send::<M, Whole, _>(m, &turn, exchange, lane.whole(), lead);
     if let Some(rest) = lane.rest() {
-        lane.send::<M, Elems<T>>(m, &turn, exchange, rest, None);
+        lane.send::<M, Elems<T>, _>(m, &turn, exchange, rest, None);
     }
     turn.keep(m);
     let done = lane.receive::<M, Whole, _>(m, &turn, exchange, lane.whole(), lead)
@@ -65,23 +69,25 @@ pub(super) fn run<M: Machine, T: Element, const W: usize>(m: &M, lane: Lane, exc
     }
 }
 
-/// One call.
-pub(super) struct Turn {
+/// One call, whose packs travel by `R`.
+pub(super) struct Turn<R> {
     epoch: Epoch,
     /// Whether the last push announced a generation.
     to_hear: bool,
     /// Where this one leaves off.
     cursor: Cursor,
-    /// Where this call's places in a slot begin, in packs.
+    /// Where this call's places in a slot begin.
     start: u32,
+    wire: R,
 }
 
-impl Turn {
-    /// The call of `epoch` after `last`, which lands up to `extent` packs in a slot; small calls share `shared`.
+impl<R: Wire> Turn<R> {
+    /// The call of `epoch` after `last`, which lands up to `extent` packs of data; small calls share `shared` packs of a slot.
     #[inline(always)]
-    fn after(last: Cursor, epoch: Epoch, extent: u32, shared: u32) -> Turn {
-        let cursor = last.after(extent, shared);
-        Turn { epoch, to_hear: last.announced, cursor, start: cursor.used - extent }
+    fn after(last: Cursor, epoch: Epoch, extent: u32, shared: u32) -> Turn<R> {
+        let places = extent * R::PACKS;
+        let cursor = last.after(places, shared);
+        Turn { epoch, to_hear: last.announced, cursor, start: cursor.used - places, wire: R::of(extent) }
     }
 
     /// Announces to all peers that this rank has begun a generation, if this call does.
@@ -127,7 +133,7 @@ impl Turn {
         Landing { generation: self.cursor.generation(), pack: self.start + pack }
     }
 
-    /// Stores `pack`, cleaned, at `at` for every peer, starting with the right neighbour.
+    /// Stores `pack` at `at` for every peer, starting with the right neighbour.
     #[inline(always)]
     pub(super) fn push_to_all<M: Machine, const W: usize>(&self, m: &M, at: Landing, pack: Pack) {
         for peer in peers::<M, W>(m) {
@@ -135,12 +141,10 @@ impl Turn {
         }
     }
 
-    /// Stores `pack`, cleaned, at `at` for `listener`.
+    /// Stores `pack` at `at` for `listener`.
     #[inline(always)]
     pub(super) fn push<M: Machine>(&self, m: &M, listener: Rank, at: Landing, pack: Pack) {
-        // ORDER: pairs with the poll in `take_from_all` or `take`, by its value alone. Nothing is published, so nothing
-        // stronger is needed; nothing weaker is allowed where the other side polls.
-        m.push_pack(listener, at, clean(pack));
+        self.wire.push(m, listener, at, R::encode(pack));
     }
 
     /// The packs at `at` of all ranks, `own` being this one's, polled together and cleared, as [`sum`](super::element::sum)
@@ -152,26 +156,23 @@ impl Turn {
             let [landed] = self.take(m, Rank(1 - own_rank.0), [Some(at)])?;
             return Some(from_fn(|term| if term == 0 { own } else { landed }));
         }
-        // Not cleaned, it could look as if it had not landed.
-        let own = clean(own);
+        // Not encoded, it could look as if it had not landed.
+        let own = R::encode(own);
         let mut tries = 0;
         loop {
-            let packs: [Pack; W] = from_fn(|rank| match Rank(rank as u32) {
+            let sent: [R::Sent; W] = from_fn(|rank| match Rank(rank as u32) {
                 rank if rank == own_rank => own,
-                // ORDER: pairs with the peer's push. A value that is not the marker is the message itself.
-                emitter => m.poll_pack(emitter, at),
+                emitter => self.wire.poll(m, emitter, at),
             });
-            if packs.iter().all(|&pack| landed(pack)) {
+            if sent.iter().all(|&sent| R::has_landed(sent)) {
                 for peer in peers::<M, W>(m) {
-                    // ORDER: after the poll, as accesses of one thread to one place are; before the next push to it by what
-                    // `announce` of a later call publishes.
-                    m.clear_pack(peer, at);
+                    self.wire.clear(m, peer, at);
                 }
-                return Some(packs);
+                return Some(sent.map(R::decode));
             }
             tries += 1;
             if !m.spin(tries) {
-                let missing = (0..W).find(|&rank| !landed(packs[rank])).unwrap_or(0);
+                let missing = (0..W).find(|&rank| !R::has_landed(sent[rank])).unwrap_or(0);
                 self.give_up(m, Rank(missing as u32));
                 return None;
             }
@@ -188,12 +189,11 @@ impl Turn {
     ) -> Option<[Pack; N]> {
         let mut tries = 0;
         loop {
-            // ORDER: as in `take_from_all`.
-            let packs = places.map(|at| at.map_or(Pack([0; PACK_WORDS]), |at| m.poll_pack(emitter, at)));
-            if packs.iter().all(|&pack| landed(pack)) {
-                // ORDER: as in `take_from_all`.
-                places.iter().flatten().for_each(|&at| m.clear_pack(emitter, at));
-                return Some(packs);
+            let sent =
+                places.map(|at| at.map_or(R::encode(Pack([0; PACK_WORDS])), |at| self.wire.poll(m, emitter, at)));
+            if sent.iter().all(|&sent| R::has_landed(sent)) {
+                places.iter().flatten().for_each(|&at| self.wire.clear(m, emitter, at));
+                return Some(sent.map(R::decode));
             }
             tries += 1;
             if !m.spin(tries) {
@@ -217,7 +217,9 @@ fn begun(serial: u64) -> Barrier {
 /// The steps of a push. `index` is one of a [`Lane`]; packs outside of `window` are left alone. False: a peer was
 /// given up.
 pub(super) trait Exchange<M: Machine> {
-    /// Packs that land in a slot, or a few more: the same on all ranks.
+    /// How packs travel.
+    type Wire: Wire;
+    /// Packs of data that land in a slot, or a few more: the same on all ranks.
     fn extent(&self) -> u32;
     /// Whether what is sent first is what this rank adds.
     const LEADS_WITH_OWN: bool;
@@ -226,11 +228,17 @@ pub(super) trait Exchange<M: Machine> {
     /// The pack that this rank adds at `index`, if any.
     fn own(&self, m: &M, index: u32) -> Option<u32>;
     /// Stores this rank's input into peers' landing areas; `lead` is what is sent first, if that is in `window`.
-    fn send<A: Access>(&self, m: &M, turn: &Turn, window: Window, index: u32, lead: Option<Pack>);
+    fn send<A: Access>(&self, m: &M, turn: &Turn<Self::Wire>, window: Window, index: u32, lead: Option<Pack>);
     /// Adds `own` and what landed in this rank's.
-    fn reduce<A: Access>(&self, m: &M, turn: &Turn, index: u32, own: Pack) -> bool;
+    fn reduce<A: Access>(&self, m: &M, turn: &Turn<Self::Wire>, index: u32, own: Pack) -> bool;
     /// Takes what others have added, at several indices.
-    fn gather<A: Access, const N: usize>(&self, m: &M, turn: &Turn, window: Window, indices: [Option<u32>; N]) -> bool;
+    fn gather<A: Access, const N: usize>(
+        &self,
+        m: &M,
+        turn: &Turn<Self::Wire>,
+        window: Window,
+        indices: [Option<u32>; N],
+    ) -> bool;
 }
 
 /// All other ranks, from the right neighbour on, so that no rank is stored to by all at once.
@@ -243,18 +251,4 @@ pub(super) fn peers<M: Machine, const W: usize>(m: &M) -> impl Iterator<Item = R
         let rank = own + step;
         Rank(if rank < world { rank } else { rank - world })
     })
-}
-
-/// Whether no word of `pack` is the marker. Words, not elements, and as integers: a subnormal is not 0, a NaN is itself.
-#[inline(always)]
-fn landed(pack: Pack) -> bool {
-    let [a, b, c, d] = pack.0;
-    // The marker is the largest word.
-    a.max(b).max(c.max(d)) != MARKER
-}
-
-/// `pack` with another NaN in place of the marker.
-#[inline(always)]
-pub(super) fn clean(pack: Pack) -> Pack {
-    Pack(pack.0.map(|word| word.min(OTHER_NAN)))
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! each peer's part of own input -> the peer's landing area
-//! poll own part of all   sum -> own output and, cleaned again, peers' landing areas   clear
+//! poll own part of all   sum -> own output and, encoded again, peers' landing areas   clear
 //! poll the sums of all   sums -> own output                                           clear
 //! ```
 //!
@@ -16,7 +16,7 @@ use core::marker::PhantomData;
 use super::abi::Rank;
 use super::element::{Element, sum};
 use super::machine::{Landing, Machine, Pack};
-use super::push::{self, Access, Exchange, Lane, Turn, Window, clean, peers};
+use super::push::{self, Access, Exchange, Lane, Turn, Window, Wire, peers};
 use super::share::{packs, part_packs};
 
 /// The kernel, for one thread of `W` ranks.
@@ -60,18 +60,20 @@ impl<T: Element, const W: usize> Parts<T, W> {
 
     /// Where the `index`th pack of a contribution lands.
     #[inline(always)]
-    fn term(&self, turn: &Turn, index: u32) -> Landing {
+    fn term(&self, turn: &Turn<T::Wire>, index: u32) -> Landing {
         turn.at(index)
     }
 
     /// Where the `index`th pack of a sum lands.
     #[inline(always)]
-    fn sum(&self, turn: &Turn, index: u32) -> Landing {
+    fn sum(&self, turn: &Turn<T::Wire>, index: u32) -> Landing {
         turn.at(self.each + index)
     }
 }
 
 impl<M: Machine, T: Element, const W: usize> Exchange<M> for Parts<T, W> {
+    type Wire = T::Wire;
+
     #[inline(always)]
     fn extent(&self) -> u32 {
         2 * self.each
@@ -90,7 +92,7 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Parts<T, W> {
     }
 
     #[inline(always)]
-    fn send<A: Access>(&self, m: &M, turn: &Turn, window: Window, index: u32, lead: Option<Pack>) {
+    fn send<A: Access>(&self, m: &M, turn: &Turn<T::Wire>, window: Window, index: u32, lead: Option<Pack>) {
         let at = self.term(turn, index);
         let mut peers = peers::<M, W>(m);
         if let (Some(peer), Some(lead)) = (peers.next(), lead) {
@@ -104,18 +106,24 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Parts<T, W> {
     }
 
     #[inline(always)]
-    fn reduce<A: Access>(&self, m: &M, turn: &Turn, index: u32, own: Pack) -> bool {
+    fn reduce<A: Access>(&self, m: &M, turn: &Turn<T::Wire>, index: u32, own: Pack) -> bool {
         let Some(pack) = self.pack(m.rank(), index) else { return true };
         let Some(terms) = turn.take_from_all::<M, W>(m, self.term(turn, index), own) else { return false };
-        // A sum may have become the marker again, and all ranks store the same.
-        let sum = clean(sum::<M, T, W>(m, terms));
+        // What others will have: a sum may have become the marker again, and all ranks store the same.
+        let sum = T::Wire::decode(T::Wire::encode(sum::<M, T, W>(m, terms)));
         turn.push_to_all::<M, W>(m, self.sum(turn, index), sum);
         A::store(m, pack, sum);
         true
     }
 
     #[inline(always)]
-    fn gather<A: Access, const N: usize>(&self, m: &M, turn: &Turn, window: Window, indices: [Option<u32>; N]) -> bool {
+    fn gather<A: Access, const N: usize>(
+        &self,
+        m: &M,
+        turn: &Turn<T::Wire>,
+        window: Window,
+        indices: [Option<u32>; N],
+    ) -> bool {
         for owner in peers::<M, W>(m) {
             let packs = indices.map(|index| self.pack(owner, index?).filter(|&pack| window.has(pack)));
             let places: [_; N] = from_fn(|i| packs[i].and(indices[i]).map(|index| self.sum(turn, index)));

@@ -4,7 +4,7 @@
 use super::machine::Ptx;
 use crate::protocol::abi::{Algorithm, InputMode, KernelArgs, MAX_RANKS};
 use crate::protocol::delayed::Delayed;
-use crate::protocol::element::{Bf16, F16, F32};
+use crate::protocol::element::{Bf16, F16, F32, I32};
 use crate::protocol::exchange::{RANKS as EXCHANGE_RANKS, exchange};
 use crate::protocol::machine::Machine;
 use crate::protocol::one_pass::one_pass;
@@ -119,8 +119,8 @@ macro_rules! stress {
 }
 
 #[inline(always)]
-fn delayed<'a, M: Machine>(machine: &'a M, args: &KernelArgs) -> Delayed<'a, M> {
-    Delayed { machine, nanoseconds: args.delay_ns, one_in: args.delay_one_in }
+fn delayed<M: Machine + Copy>(machine: &M, args: &KernelArgs) -> Delayed<M> {
+    Delayed { machine: *machine, nanoseconds: args.delay_ns, one_in: args.delay_one_in }
 }
 
 stress!(2 3 4 5 6 7 8);
@@ -130,3 +130,4 @@ entries! { m, args, EXCHANGE_RANKS;
 dtype!("f32", F32);
 dtype!("f16", F16);
 dtype!("bf16", Bf16);
+dtype!("i32", I32);

@@ -20,6 +20,7 @@ use crate::protocol::push::{Cursor, Lane};
 use crate::protocol::status::GaveUp;
 
 /// A GPU thread of one of `W` ranks, with its kernel's arguments.
+#[derive(Clone, Copy)]
 pub(super) struct Ptx<'a, const W: usize> {
     args: &'a KernelArgs,
 }
@@ -121,6 +122,15 @@ impl<'a, const W: usize> Ptx<'a, W> {
         slot + (at.generation.0 * self.args.generation_packs + at.pack) as u64 * PACK_BYTES as u64
     }
 
+    /// Start of this rank's slot on `listener`, in generation 0.
+    #[inline(always)]
+    fn peer_slot(&self, listener: Rank) -> u64 {
+        match W {
+            2 => self.args.landings[0],
+            _ => Self::select(&self.args.landings, Rank(step_to(self.rank(), listener, W as u32))),
+        }
+    }
+
     /// Start of this rank's slot for `emitter`, in generation 0. Two ranks have one slot each.
     #[inline(always)]
     fn own_slot(&self, emitter: Rank) -> u64 {
@@ -135,6 +145,20 @@ impl<'a, const W: usize> Ptx<'a, W> {
             asm!(
                 "st.relaxed.sys.global.v4.u32 [{}], {{{}, {}, {}, {}}}; // st_landing",
                 in(reg64) address, in(reg32) a, in(reg32) b, in(reg32) c, in(reg32) d,
+                options(nostack)
+            );
+        }
+    }
+
+    /// As [`Ptx::st_landing`], but two stores of 8 bytes.
+    #[inline(always)]
+    fn st_landing_pairs(&self, address: u64, words: [u32; 4]) {
+        let [low, high] = pairs(words);
+        // SAFETY: as above.
+        unsafe {
+            asm!(
+                "st.relaxed.sys.global.v2.u64 [{}], {{{}, {}}}; // st_landing_pairs",
+                in(reg64) address, in(reg64) low, in(reg64) high,
                 options(nostack)
             );
         }
@@ -156,7 +180,7 @@ impl<'a, const W: usize> Ptx<'a, W> {
     fn st_elem_at<T: Element>(&self, address: u64, word: u32) {
         match T::DTYPE {
             // SAFETY: an element of a region that this rank may write.
-            Dtype::F32 => unsafe {
+            Dtype::F32 | Dtype::I32 => unsafe {
                 asm!("st.global.u32 [{}], {}; // st_elem", in(reg64) address, in(reg32) word, options(nostack));
             },
             // SAFETY: as above.
@@ -184,6 +208,12 @@ impl<'a, const W: usize> Ptx<'a, W> {
             Region::Scratch => Self::select(&self.args.workspaces, owner) + self.args.scratch_offset_bytes,
         }
     }
+}
+
+/// Words 0 and 1, and words 2 and 3.
+#[inline(always)]
+fn pairs([a, b, c, d]: [u32; 4]) -> [u64; 2] {
+    [a as u64 | (b as u64) << 32, c as u64 | (d as u64) << 32]
 }
 
 impl<const W: usize> Machine for Ptx<'_, W> {
@@ -352,7 +382,7 @@ impl<const W: usize> Machine for Ptx<'_, W> {
     fn ld_elem<T: Element>(&self, region: Region, owner: Rank, elem: u64) -> Pack {
         let address = self.base(region, owner) + elem * T::DTYPE.bytes() as u64;
         let word = match T::DTYPE {
-            Dtype::F32 => {
+            Dtype::F32 | Dtype::I32 => {
                 let word: u32;
                 // SAFETY: an element of `owner`'s region.
                 unsafe {
@@ -379,11 +409,7 @@ impl<const W: usize> Machine for Ptx<'_, W> {
 
     #[inline(always)]
     fn push_pack(&self, listener: Rank, at: Landing, value: Pack) {
-        let slot = match W {
-            2 => self.args.landings[0],
-            _ => Self::select(&self.args.landings, Rank(step_to(self.rank(), listener, W as u32))),
-        };
-        self.st_landing(self.landing(slot, at), value.0);
+        self.st_landing(self.landing(self.peer_slot(listener), at), value.0);
     }
     #[inline(always)]
     fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack {
@@ -402,6 +428,28 @@ impl<const W: usize> Machine for Ptx<'_, W> {
     #[inline(always)]
     fn clear_pack(&self, emitter: Rank, at: Landing) {
         self.st_landing(self.landing(self.own_slot(emitter), at), [MARKER; 4]);
+    }
+    #[inline(always)]
+    fn push_pairs(&self, listener: Rank, at: Landing, value: Pack) {
+        self.st_landing_pairs(self.landing(self.peer_slot(listener), at), value.0);
+    }
+    #[inline(always)]
+    fn poll_pairs(&self, emitter: Rank, at: Landing) -> Pack {
+        let address = self.landing(self.own_slot(emitter), at);
+        let (low, high): (u64, u64);
+        // SAFETY: an aligned pack inside a landing slot of this rank.
+        unsafe {
+            asm!(
+                "ld.relaxed.sys.global.v2.u64 {{{}, {}}}, [{}]; // ld_landing_pairs",
+                out(reg64) low, out(reg64) high, in(reg64) address,
+                options(nostack)
+            );
+        }
+        Pack([low as u32, (low >> 32) as u32, high as u32, (high >> 32) as u32])
+    }
+    #[inline(always)]
+    fn clear_pairs(&self, emitter: Rank, at: Landing) {
+        self.st_landing_pairs(self.landing(self.own_slot(emitter), at), [MARKER; 4]);
     }
     #[inline(always)]
     fn give_pack(&self, owner: Rank, pack: u64, value: Pack) {

@@ -2,6 +2,7 @@
 //! weakened.
 
 use allfold_axioms::assumption::Assumption;
+use allfold_axioms::event::Order;
 use allfold_axioms::kernels::pushes::{Row, judge, mutants, orders, wrong};
 use allfold_axioms::kernels::{Judgement, Landing, Weakened, rows};
 use allfold_kernels::protocol::abi::{Algorithm, InputMode, Phase};
@@ -45,6 +46,19 @@ fn a_call_of_another_algorithm_in_between_changes_nothing() {
     let rows = rows::others();
     assert!(rows.len() > 30, "{} rows", rows.len());
     assert_right(&rows, Weakened::Nothing);
+}
+
+/// Words beside flags, alone and where others were or will be. That accesses are of other sizes then is as if they were
+/// ordinary ones: the model speaks of such that overlap completely. So is a marker that is put back by an ordinary store.
+#[test]
+fn integers_land_beside_flags_and_where_others_did() {
+    let rows = rows::integers();
+    assert_eq!(rows.len(), 3 * PUSHES.len() * 3);
+    assert_right(&rows, Weakened::Nothing);
+    assert_right(&rows, Weakened::Landing(Landing::Clear, Order::Weak));
+    for row in &rows {
+        assert!(wrong(row, Weakened::Clear, &[]).is_some(), "{}", row.name);
+    }
 }
 
 /// Whether some row goes wrong with `weakened`.

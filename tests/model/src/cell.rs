@@ -1,6 +1,6 @@
 //! One cell of the matrix: what is asked, and the verdict.
 
-use allfold_kernels::protocol::abi::{Algorithm, InputMode};
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
 use allfold_kernels::protocol::spec::Protocol;
 
 use serde::{Deserialize, Serialize};
@@ -96,6 +96,7 @@ impl Cell {
             protocol: self.protocol,
             blocks: shape.blocks,
             packs: None,
+            dtype: Dtype::F32,
         }
     }
 

@@ -9,12 +9,20 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 
 use crate::program::Program;
 
-/// The lanes of a stamp that are not 0: only these are kept.
-pub const MARKED: [usize; 2] = [0, 1];
+/// The lanes of a place that each atomic word has.
+type Words = &'static [&'static [usize]];
+
+/// Lanes 2 and 3 of a stamp are 0: they are left out where the data are their own flags.
+const AT_ONCE: Words = &[&[0, 1]];
+const APART: Words = &[&[0], &[1]];
+/// A flag behind each word of data.
+const PAIRS: Words = &[&[0, 1], &[2, 3]];
+const PAIRS_APART: Words = &[&[0], &[1], &[2], &[3]];
 
 /// Where one pack of one emitter lands.
 struct Place {
-    /// All lanes at once, or each by itself.
+    lanes: Words,
+    /// A word for each of `lanes`.
     words: Vec<AtomicU64>,
     /// What was stored last, known to nobody in the model.
     newest: Cell<Pack>,
@@ -27,38 +35,35 @@ struct Place {
 }
 
 impl Place {
-    fn new(calls: usize, torn: bool) -> Place {
-        let words = if torn { MARKED.len() } else { 1 };
+    fn new(calls: usize, lanes: Words) -> Place {
         let empty = Pack([MARKER; PACK_WORDS]);
         let (newest, pushes, clears) = (Cell::new(empty), Cell::new(0), Cell::new(0));
-        let words = split(empty, words).map(AtomicU64::new).collect();
+        let words = lanes.iter().map(|lanes| AtomicU64::new(join(empty, lanes))).collect();
         // A two-shot whose sums land on its terms stores twice in a call.
         let cleared = (0..2 * calls).map(|_| UnsafeCell::new(())).collect();
-        Place { words, newest, cleared, pushes, clears }
+        Place { lanes, words, newest, cleared, pushes, clears }
     }
 
     fn store(&self, value: Pack) {
-        for (word, value) in self.words.iter().zip(split(value, self.words.len())) {
-            word.store(value, Ordering::Relaxed);
+        for (word, lanes) in self.words.iter().zip(self.lanes) {
+            word.store(join(value, lanes), Ordering::Relaxed);
         }
         self.newest.set(value);
     }
 
     fn load(&self) -> Pack {
-        let mut lanes = [0; PACK_WORDS];
-        let loaded = self.words.iter().map(|word| word.load(Ordering::Relaxed));
-        match loaded.collect::<Vec<_>>()[..] {
-            [word] => [lanes[0], lanes[1]] = [word as u32, (word >> 32) as u32],
-            ref words => lanes.iter_mut().zip(words).for_each(|(lane, &word)| *lane = word as u32),
+        let mut pack = [0; PACK_WORDS];
+        for (word, lanes) in self.words.iter().zip(self.lanes) {
+            let word = word.load(Ordering::Relaxed);
+            lanes.iter().enumerate().for_each(|(place, &lane)| pack[lane] = (word >> (32 * place)) as u32);
         }
-        Pack(lanes)
+        Pack(pack)
     }
 }
 
-/// A pack as so many words.
-fn split(Pack(lanes): Pack, words: usize) -> impl Iterator<Item = u64> {
-    let all = u64::from(lanes[0]) | u64::from(lanes[1]) << 32;
-    (0..words).map(move |word| if words == 1 { all } else { lanes[word].into() })
+/// These lanes of a pack as one word.
+fn join(Pack(pack): Pack, lanes: &[usize]) -> u64 {
+    lanes.iter().rev().fold(0, |word, &lane| word << 32 | u64::from(pack[lane]))
 }
 
 /// The landing areas of all ranks.
@@ -76,9 +81,15 @@ impl Landings {
         let slot = program.landing_packs().next_multiple_of(2);
         // Generation by generation, listener by listener, emitter by emitter.
         let slots = (0..GENERATIONS as u32 * ranks * ranks).flat_map(|number| (0..slot).map(move |_| number));
+        let lanes = match (program.calls.iter().any(|call| call.dtype.landing_packs() > 1), program.torn) {
+            (false, false) => AT_ONCE,
+            (false, true) => APART,
+            (true, false) => PAIRS,
+            (true, true) => PAIRS_APART,
+        };
         let place = |number: u32| {
             let peers = number / ranks % ranks != number % ranks;
-            peers.then(|| Place::new(program.calls.len(), program.torn))
+            peers.then(|| Place::new(program.calls.len(), lanes))
         };
         Landings { ranks, slot, places: slots.map(place).collect() }
     }

@@ -14,7 +14,7 @@ use loom::sync::atomic::{Ordering, fence};
 
 use crate::assumptions::{Assumption, Assumptions};
 use crate::block::Meeting;
-use crate::landing::{Landings, MARKED};
+use crate::landing::Landings;
 use crate::memory::{Data, Memory};
 use crate::mutants::Mutation;
 use crate::program::{Access, Area, Program};
@@ -22,7 +22,7 @@ use crate::trace::{DataStep, Failure, FlagStep, Log, Thread, What, Who};
 
 /// Failed polls after which a thread is taken to wait for ever: loom lets all others go on after each.
 const FAILED_POLLS_OF_A_HANG: u64 = 100;
-/// Elements of a pack: all elements are f32.
+/// Elements of a pack: all elements have 32 bits.
 const LANES: u64 = 4;
 
 /// All that the threads of one execution share.
@@ -268,13 +268,26 @@ impl Machine for LoomMachine {
     }
     fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack {
         let (pack, newest) = self.world.landings.poll(self.rank, emitter, at);
-        if MARKED.iter().any(|&lane| pack.0[lane] == MARKER && newest.0[lane] != MARKER) {
+        if pack.0.iter().zip(newest.0).any(|(&word, newest)| word == MARKER && newest != MARKER) {
             self.stale.set(true);
         }
         pack
     }
     fn clear_pack(&self, emitter: Rank, at: Landing) {
         self.world.landings.clear(self.rank, emitter, at);
+    }
+    // What lands at once is the program's affair.
+    fn push_pairs(&self, listener: Rank, at: Landing, value: Pack) {
+        // ORDER: that of `push_pack`.
+        self.push_pack(listener, at, value);
+    }
+    fn poll_pairs(&self, emitter: Rank, at: Landing) -> Pack {
+        // ORDER: that of `poll_pack`.
+        self.poll_pack(emitter, at)
+    }
+    fn clear_pairs(&self, emitter: Rank, at: Landing) {
+        // ORDER: that of `clear_pack`.
+        self.clear_pack(emitter, at);
     }
     fn give_pack(&self, owner: Rank, pack: u64, value: Pack) {
         self.write_to(owner, self.area(Region::Output), pack as u32, value);

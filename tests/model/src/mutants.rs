@@ -90,8 +90,9 @@ impl<M: Machine> Mutant<M> {
         }
     }
 
-    fn at(&self, at: Landing) -> Landing {
-        let each = part_packs(packs(Dtype::F32, self.elems()), self.world()) as u32;
+    /// Where a pack of `dtype` really lands.
+    fn at(&self, at: Landing, dtype: Dtype) -> Landing {
+        let each = part_packs(packs(dtype, self.elems()), self.world()) as u32 * dtype.landing_packs();
         let last = self.last.get();
         // A push that does not go on in the generation of the one before begins the next.
         let (serial, start) = if at.generation == last.generation() {
@@ -214,16 +215,29 @@ impl<M: Machine> Machine for Mutant<M> {
     }
 
     fn push_pack(&self, listener: Rank, at: Landing, value: Pack) {
-        let at = self.at(at);
+        let at = self.at(at, Dtype::F32);
         let pack = if self.mutation == Mutation::OtherPlace { at.pack ^ 1 } else { at.pack };
         self.inner.push_pack(listener, Landing { pack, ..at }, value)
     }
     fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack {
-        self.inner.poll_pack(emitter, self.at(at))
+        self.inner.poll_pack(emitter, self.at(at, Dtype::F32))
     }
     fn clear_pack(&self, emitter: Rank, at: Landing) {
         if self.mutation != Mutation::NoClear {
-            self.inner.clear_pack(emitter, self.at(at))
+            self.inner.clear_pack(emitter, self.at(at, Dtype::F32))
+        }
+    }
+    fn push_pairs(&self, listener: Rank, at: Landing, value: Pack) {
+        let at = self.at(at, Dtype::I32);
+        let pack = if self.mutation == Mutation::OtherPlace { at.pack ^ 1 } else { at.pack };
+        self.inner.push_pairs(listener, Landing { pack, ..at }, value)
+    }
+    fn poll_pairs(&self, emitter: Rank, at: Landing) -> Pack {
+        self.inner.poll_pairs(emitter, self.at(at, Dtype::I32))
+    }
+    fn clear_pairs(&self, emitter: Rank, at: Landing) {
+        if self.mutation != Mutation::NoClear {
+            self.inner.clear_pairs(emitter, self.at(at, Dtype::I32))
         }
     }
 

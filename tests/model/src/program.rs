@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use allfold_kernels::protocol::abi::{Algorithm, Bank, InputMode, Phase};
+use allfold_kernels::protocol::abi::{Algorithm, Bank, Dtype, InputMode, Phase};
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::share::part_packs;
@@ -41,6 +41,8 @@ pub struct Call {
     pub blocks: u32,
     /// Packs, if not those of the whole program.
     pub packs: Option<u32>,
+    /// Its elements: f32, or i32, whose words land beside flags.
+    pub dtype: Dtype,
 }
 
 /// What the caller does with its buffers. A staged input is private to its rank: then the first two are the same.
@@ -94,7 +96,7 @@ pub struct Program {
     pub cursor: Cursor,
     /// Packs of a landing slot that small calls share.
     pub shared_packs: u32,
-    /// Whether a pack lands word by word, not at once.
+    /// Whether a pack lands word by word, not at once, or a word of data apart from its flag.
     pub torn: bool,
 }
 
@@ -200,10 +202,10 @@ impl Program {
 
     /// Packs that call `number` lands in a slot; `None`: it is no push.
     pub fn extent(&self, number: u32) -> Option<u32> {
-        let packs = self.packs_of(number);
+        let (packs, each) = (self.packs_of(number), self.call(number).dtype.landing_packs());
         match self.call(number).algorithm {
-            Algorithm::OneShotPush => Some(packs),
-            Algorithm::TwoShotPush => Some(2 * part_packs(packs.into(), self.shape.ranks) as u32),
+            Algorithm::OneShotPush => Some(packs * each),
+            Algorithm::TwoShotPush => Some(2 * part_packs(packs.into(), self.shape.ranks) as u32 * each),
             Algorithm::OneShot | Algorithm::TwoShot | Algorithm::OnePass | Algorithm::Exchange => None,
         }
     }

@@ -1,6 +1,6 @@
 //! What is asked of pushes, one-pass and exchange: rows of calls, and planted faults. No part of `docs/barriers.md`.
 
-use allfold_kernels::protocol::abi::{Algorithm, GENERATIONS, InputMode, Phase};
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, GENERATIONS, InputMode, Phase};
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::push::Cursor;
@@ -30,6 +30,10 @@ const FULL: Cursor = Cursor { serial: SERIAL, used: SHARED, announced: false };
 pub fn effort(program: &Program) -> Effort {
     let effort = Effort { preemptions: 1, lineups: 2, bounded: 2_500, exhaustive: 0 };
     match program.shape {
+        // A pack of integers lands as four words.
+        ONE if program.calls.iter().any(|call| call.dtype == Dtype::I32) => {
+            Effort { preemptions: 2, lineups: 1, bounded: 300_000, ..effort }
+        }
         ONE => Effort { preemptions: 2, lineups: 1, bounded: 8_000, ..effort },
         Shape { .. } => effort,
     }
@@ -47,7 +51,7 @@ fn call(algorithm: Algorithm, blocks: u32, packs: u32) -> Call {
 fn staged(algorithm: Algorithm, input: InputMode, blocks: u32, packs: u32) -> Call {
     let ours = Preset::Allfold.protocol(algorithm, input).expect("a form of ours");
     let protocol = if input.staged() { ours.kept(algorithm) } else { ours };
-    Call { algorithm, input, protocol, blocks, packs: Some(packs) }
+    Call { algorithm, input, protocol, blocks, packs: Some(packs), dtype: Dtype::F32 }
 }
 
 fn row(shape: Shape, cursor: Cursor, calls: impl IntoIterator<Item = Call>) -> Program {
@@ -95,6 +99,39 @@ pub fn alone() -> Vec<Program> {
     let other = |push| PUSHES[usize::from(push == PUSHES[0])];
     rows.extend(PUSHES.map(|push| row(ONE, FULL, [call(push, 1, 2), call(other(push), 1, 2), call(push, 1, 1)])));
     rows
+}
+
+/// The same call of i32.
+fn of_integers(call: Call) -> Call {
+    Call { dtype: Dtype::I32, ..call }
+}
+
+/// Pushes of integers, each word of which lands beside a flag: alone, and among others in one generation.
+pub fn flagged() -> Vec<Program> {
+    let mut rows = Vec::new();
+    for push in PUSHES {
+        let (integers, floats) = (|packs| of_integers(call(push, 1, packs)), |packs| call(push, 1, packs));
+        rows.push(row(ONE, FULL, [1, 2].map(integers)));
+        let shared_packs = 2 * shared_by_two(push);
+        for cursor in [FULL, Cursor { serial: SERIAL, used: shared_packs / 2, announced: true }] {
+            rows.push(Program { shared_packs, ..row(ONE, cursor, [integers(1), floats(1), integers(1)]) });
+            rows.push(Program { shared_packs, ..row(ONE, cursor, [floats(1), integers(1), floats(1)]) });
+        }
+        rows.push(row(THREE_RANKS, FULL, [integers(1)]));
+        rows.push(row(TWO_THREADS, FULL, [of_integers(call(push, 1, 2))]));
+    }
+    rows
+}
+
+/// A generation comes round, and integers land where floating-point numbers did, and the other way about.
+pub fn flagged_rounds() -> Vec<Program> {
+    let of = |push, first: Dtype| {
+        let other = if first == Dtype::I32 { Dtype::F32 } else { Dtype::I32 };
+        let dtype = |number| if number % GENERATIONS == 0 && number > 0 { other } else { first };
+        let calls = (0..=GENERATIONS).map(|number| Call { dtype: dtype(number), ..call(push, 1, 1) });
+        Program { shared_packs: 1, ..row(ONE, FULL, calls) }
+    };
+    PUSHES.into_iter().flat_map(|push| [Dtype::F32, Dtype::I32].map(|first| of(push, first))).collect()
 }
 
 /// A generation comes round: each call has one of its own, or two calls share one, and then the announcements lie at
@@ -238,6 +275,19 @@ pub fn of_pushes() -> Vec<Fault> {
         pushes.map(of_push).collect::<Vec<_>>()
     };
     faults.into_iter().flat_map(of_fault).collect()
+}
+
+/// Faults of pushes of integers. Each is found.
+pub fn of_flagged() -> Vec<Fault> {
+    let torn = |rows: Vec<Program>| rows.into_iter().map(|row| Program { torn: true, ..row }).collect();
+    let faults: [(_, _, Vec<Program>); 5] = [
+        ("a word lands apart from its flag", Mutation::Nothing, torn(flagged())),
+        ("nobody puts the marker back", Mutation::NoClear, flagged_rounds()),
+        ("one generation", Mutation::Generations(1), flagged_rounds()),
+        ("a pack goes to its neighbour's place", Mutation::OtherPlace, flagged()),
+        ("calls of one generation share places", Mutation::SamePlaces, flagged()),
+    ];
+    faults.map(|(name, mutation, programs)| Fault { name: name.into(), mutation, programs }).into()
 }
 
 /// Faults of one-pass and exchange, in each barrier. Each is found.

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use allfold_kernels::protocol::abi::{Algorithm, InputMode, Rank};
-use allfold_kernels::protocol::element::F32;
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, Rank};
+use allfold_kernels::protocol::element::{Element, F32, I32};
 use allfold_kernels::protocol::exchange::exchange;
 use allfold_kernels::protocol::machine::{Machine, Pack, Region};
 use allfold_kernels::protocol::one_pass::one_pass;
@@ -23,14 +23,24 @@ use crate::trace::{Failure, What};
 
 /// What `rank` gives as pack `pack` to call `number`: the call in lane 0 and the pack in lane 1, as the rank's digit of a
 /// number to base 16.
-fn stamp(rank: Rank, number: u32, pack: u32) -> Pack {
-    let digit = |value: u32| ((value << (4 * rank.0)) as f32).to_bits();
+fn stamp(dtype: Dtype, rank: Rank, number: u32, pack: u32) -> Pack {
+    let digit = |value: u32| word(dtype, value << (4 * rank.0));
     Pack([digit(number), digit(pack + 1), 0, 0])
+}
+
+/// An element of the value `value`.
+fn word(dtype: Dtype, value: u32) -> u32 {
+    if dtype == Dtype::I32 { value } else { (value as f32).to_bits() }
+}
+
+/// The value of an element: no f32 from 1 on has the bits of an integer as small as those here.
+fn value(word: u32) -> u32 {
+    if word < 1 << 24 { word } else { f32::from_bits(word) as u32 }
 }
 
 /// What each rank gave to a sum, by rank: the number of the call.
 pub fn digits(sum: Pack, ranks: u32) -> Vec<u32> {
-    let value = f32::from_bits(sum.0[0]) as u32;
+    let value = value(sum.0[0]);
     (0..ranks).map(|rank| value >> (4 * rank) & 0xf).collect()
 }
 
@@ -123,7 +133,11 @@ impl Stream<'_> {
     fn write_input(&self, number: u32, stamped: u32) {
         let machine = self.machine(number, None);
         for pack in 0..self.world.program.packs_of(number) {
-            machine.write(self.world.program.source(number), pack, stamp(self.rank, stamped, pack));
+            machine.write(
+                self.world.program.source(number),
+                pack,
+                stamp(self.world.program.call(number).dtype, self.rank, stamped, pack),
+            );
         }
     }
 
@@ -134,9 +148,10 @@ impl Stream<'_> {
             Usage::Chained => (1, ranks.pow(number - 1)),
             Usage::InTurn | Usage::Rewritten | Usage::InPlace => (number, 1),
         };
+        let dtype = self.world.program.call(number).dtype;
         let want = |lane: usize, pack| {
-            let stamps = (0..ranks).map(|rank| f32::from_bits(stamp(Rank(rank), stamped, pack).0[lane]));
-            (stamps.sum::<f32>() * times as f32).to_bits()
+            let stamps = (0..ranks).map(|rank| value(stamp(dtype, Rank(rank), stamped, pack).0[lane]));
+            word(dtype, stamps.sum::<u32>() * times)
         };
         for pack in 0..self.world.program.packs_of(number) {
             let got = self.machine(number, None).ld_pack(Region::Output, self.rank, pack.into());
@@ -148,20 +163,27 @@ impl Stream<'_> {
 }
 
 fn launch<M: Machine>(m: &M, call: Call) {
+    match call.dtype {
+        Dtype::I32 => launch_typed::<M, I32>(m, call),
+        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => launch_typed::<M, F32>(m, call),
+    }
+}
+
+fn launch_typed<M: Machine, T: Element>(m: &M, call: Call) {
     match (call.algorithm, m.world()) {
-        (Algorithm::OneShot, 2) => one_shot::<M, F32, 2>(m, call.protocol),
-        (Algorithm::OneShot, 3) => one_shot::<M, F32, 3>(m, call.protocol),
-        (Algorithm::OneShot, 4) => one_shot::<M, F32, 4>(m, call.protocol),
-        (Algorithm::TwoShot, 2) => two_shot::<M, F32, 2>(m, call.protocol),
-        (Algorithm::TwoShot, 3) => two_shot::<M, F32, 3>(m, call.protocol),
-        (Algorithm::TwoShot, 4) => two_shot::<M, F32, 4>(m, call.protocol),
-        (Algorithm::OneShotPush, 2) => one_shot_push::<M, F32, 2>(m),
-        (Algorithm::OneShotPush, 3) => one_shot_push::<M, F32, 3>(m),
-        (Algorithm::TwoShotPush, 2) => two_shot_push::<M, F32, 2>(m),
-        (Algorithm::TwoShotPush, 3) => two_shot_push::<M, F32, 3>(m),
-        (Algorithm::OnePass, 2) => one_pass::<M, F32, 2>(m, call.protocol),
-        (Algorithm::OnePass, 3) => one_pass::<M, F32, 3>(m, call.protocol),
-        (Algorithm::Exchange, 2) => exchange::<M, F32>(m, call.protocol),
+        (Algorithm::OneShot, 2) => one_shot::<M, T, 2>(m, call.protocol),
+        (Algorithm::OneShot, 3) => one_shot::<M, T, 3>(m, call.protocol),
+        (Algorithm::OneShot, 4) => one_shot::<M, T, 4>(m, call.protocol),
+        (Algorithm::TwoShot, 2) => two_shot::<M, T, 2>(m, call.protocol),
+        (Algorithm::TwoShot, 3) => two_shot::<M, T, 3>(m, call.protocol),
+        (Algorithm::TwoShot, 4) => two_shot::<M, T, 4>(m, call.protocol),
+        (Algorithm::OneShotPush, 2) => one_shot_push::<M, T, 2>(m),
+        (Algorithm::OneShotPush, 3) => one_shot_push::<M, T, 3>(m),
+        (Algorithm::TwoShotPush, 2) => two_shot_push::<M, T, 2>(m),
+        (Algorithm::TwoShotPush, 3) => two_shot_push::<M, T, 3>(m),
+        (Algorithm::OnePass, 2) => one_pass::<M, T, 2>(m, call.protocol),
+        (Algorithm::OnePass, 3) => one_pass::<M, T, 3>(m, call.protocol),
+        (Algorithm::Exchange, 2) => exchange::<M, T>(m, call.protocol),
         (
             Algorithm::OneShot
             | Algorithm::TwoShot

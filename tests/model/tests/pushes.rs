@@ -49,6 +49,19 @@ fn pushes_and_other_calls_may_follow_one_another() {
 }
 
 #[test]
+fn pushes_of_integers_are_right() {
+    hold(pushes::flagged());
+    hold(pushes::flagged_rounds());
+}
+
+#[test]
+fn every_fault_of_a_push_of_integers_is_found() {
+    let faults = pushes::of_flagged();
+    assert_eq!(faults.len(), 5);
+    faults.iter().for_each(is_found);
+}
+
+#[test]
 fn a_one_pass_and_an_exchange_are_right() {
     GIVES.map(pushes::given).into_iter().for_each(hold);
 }

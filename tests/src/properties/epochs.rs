@@ -27,7 +27,7 @@ pub(super) fn epochs(bench: &Bench) -> Result<Outcome> {
                 let forms = sound_forms(preset, world);
                 let call = |(number, &blocks): (usize, &u32)| {
                     let form = forms[number % forms.len()];
-                    let dtype = Dtype::ALL[number / 2 % 3];
+                    let dtype = Dtype::ALL[number / 2 % Dtype::ALL.len()];
                     let data = Data::Ramp(number as u64);
                     let elems = 4 * threads as usize * dtype.lanes() * 3 + number;
                     Call { data, in_place: in_place(form), ..Call::new(dtype, elems).by(form).on(blocks, threads) }

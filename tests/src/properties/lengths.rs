@@ -99,6 +99,7 @@ pub(super) fn huge(bench: &Bench) -> Result<Outcome> {
     let mut options = bench.options(Preset::Allfold, bytes);
     options.dtypes = vec![Dtype::Bf16];
     options.algorithms = vec![Algorithm::TwoShot];
+    options.landing_bytes = None;
     options.inputs = vec![allfold::InputMode::Registered];
     options.stamps = true;
     let mut comm = bench.communicator(world, options)?;

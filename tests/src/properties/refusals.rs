@@ -194,15 +194,19 @@ pub(super) fn refused_forms(bench: &Bench) -> Result<Outcome> {
 
 pub(super) fn refused_capacities(bench: &Bench) -> Result<Outcome> {
     each_world(bench, |setup, _, world| {
-        let capacity = 16 * world * 3;
-        let mut comm = bench.communicator(world, bench.options(Preset::Allfold, capacity))?;
+        let capacity = 16 * world * 6;
+        let options = Options { landing_bytes: Some(capacity as u64), ..bench.options(Preset::Allfold, capacity) };
+        let mut comm = bench.communicator(world, options)?;
         for dtype in Dtype::ALL {
             let lanes = dtype.lanes();
-            let fits = capacity / dtype.bytes();
             for input in InputMode::ALL {
                 let has = |a: &Algorithm| a.takes(world as u32) && Preset::Allfold.protocol(*a, input).is_some();
                 for algorithm in Algorithm::ALL.into_iter().filter(has) {
                     let call = CallOptions { algorithm: Some(algorithm), input: Some(input), ..CallOptions::default() };
+                    let landing_packs = if algorithm.pushes() { dtype.landing_packs() as usize } else { 1 };
+                    let fits = capacity / dtype.bytes() / landing_packs;
+                    // One more than the packs of each part that fit.
+                    let part = 6 / landing_packs + 1;
                     for elems in [fits - lanes, fits - 1, fits] {
                         setup.accepted(bench, &mut comm, dtype, of_length(elems), call)?;
                     }
@@ -212,11 +216,13 @@ pub(super) fn refused_capacities(bench: &Bench) -> Result<Outcome> {
                             _ if world == 1 => ("", 0, 0),
                             (_, Algorithm::OnePass)
                             | (InputMode::Registered, Algorithm::OneShot | Algorithm::Exchange) => ("", 0, 0),
-                            (_, Algorithm::OneShotPush) => ("landing", capacity + 16, capacity),
-                            // One part more than what fits: twice a part of four packs where there were three.
-                            (_, Algorithm::TwoShotPush) if 16 * 7 <= capacity => ("", 0, 0),
-                            (_, Algorithm::TwoShotPush) => ("landing", 16 * 7, capacity),
-                            (InputMode::Registered, Algorithm::TwoShot) => ("scratch", 16 * 4, 16 * 3),
+                            (_, Algorithm::OneShotPush) => ("landing", capacity + 16 * landing_packs, capacity),
+                            // Terms and sums, of which a slot has room for one pack more.
+                            (_, Algorithm::TwoShotPush) => match 16 * (2 * part * landing_packs - 1) {
+                                fits if fits <= capacity => ("", 0, 0),
+                                needed => ("landing", needed, capacity),
+                            },
+                            (InputMode::Registered, Algorithm::TwoShot) => ("scratch", 16 * part, 16 * (part - 1)),
                             (
                                 InputMode::Memcpy | InputMode::Copied,
                                 Algorithm::OneShot | Algorithm::TwoShot | Algorithm::Exchange,

@@ -31,6 +31,7 @@ fn call(comm: &mut Communicator, memories: &[Box<dyn Memory>], call: Stamped) ->
         Dtype::F32 => call_typed::<f32>(comm, memories, call),
         Dtype::F16 => call_typed::<f16>(comm, memories, call),
         Dtype::Bf16 => call_typed::<bf16>(comm, memories, call),
+        Dtype::I32 => call_typed::<i32>(comm, memories, call),
     }
 }
 
@@ -52,7 +53,7 @@ fn rounds(preset: Preset, world: usize) -> Vec<Stamped> {
     let mut calls = Vec::new();
     for elems in [8, 1000, 4096, 17, MOST_ELEMS] {
         for form in sound_forms(preset, world) {
-            let dtype = Dtype::ALL[calls.len() % 3];
+            let dtype = Dtype::ALL[calls.len() % Dtype::ALL.len()];
             calls.push(Stamped { dtype, elems, form, in_place: in_place(form) && calls.len() % 2 == 1 });
         }
     }

@@ -111,6 +111,13 @@ impl Lone {
     }
 }
 
+impl Lone {
+    fn lands(&self, listener: Rank, at: Landing) {
+        assert_ne!(listener.0, self.rank, "a rank need not push to itself");
+        self.pushed.borrow_mut().push((listener, at));
+    }
+}
+
 impl Machine for Lone {
     fn rank(&self) -> Rank {
         Rank(self.rank)
@@ -194,9 +201,8 @@ impl Machine for Lone {
     }
     fn push_pack(&self, listener: Rank, at: Landing, value: Pack) {
         self.goes_on();
-        assert_ne!(listener.0, self.rank, "a rank need not push to itself");
         assert!(value.0.iter().all(|&word| word != MARKER), "the marker is never pushed");
-        self.pushed.borrow_mut().push((listener, at));
+        self.lands(listener, at);
     }
     fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack {
         self.goes_on();
@@ -209,6 +215,19 @@ impl Machine for Lone {
         self.goes_on();
         assert_ne!(emitter.0, self.rank, "a rank has no slot for itself");
         self.cleared.borrow_mut().push((emitter, at));
+    }
+    fn push_pairs(&self, listener: Rank, at: Landing, value: Pack) {
+        self.goes_on();
+        assert!([1, 3].iter().all(|&flag| value.0[flag] != MARKER), "a flag is never the marker");
+        self.lands(listener, at);
+    }
+    fn poll_pairs(&self, emitter: Rank, at: Landing) -> Pack {
+        let Pack([word, flag, ..]) = self.poll_pack(emitter, at);
+        // The data may be the marker, and then nothing but the flag says that they have landed.
+        if flag == MARKER { Pack([MARKER; 4]) } else { Pack([self.word, word, self.word, word]) }
+    }
+    fn clear_pairs(&self, emitter: Rank, at: Landing) {
+        self.clear_pack(emitter, at);
     }
     fn give_pack(&self, owner: Rank, pack: u64, _value: Pack) {
         self.given.borrow_mut().push(Access { owner, ..self.pack(Region::Output, owner, pack) });

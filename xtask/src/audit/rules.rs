@@ -18,7 +18,7 @@ enum Width {
 }
 
 /// Every access of the PTX machine: its name, what it moves, and the instructions that it may be.
-const ACCESSES: [(&str, Width, &[&str]); 17] = [
+const ACCESSES: [(&str, Width, &[&str]); 19] = [
     ("st_flag_volatile", Width::Control, &["st.volatile.global.u64"]),
     ("ld_flag_volatile", Width::Control, &["ld.volatile.global.u64"]),
     ("st_flag_release", Width::Control, &["st.release.sys.global.u64"]),
@@ -27,6 +27,8 @@ const ACCESSES: [(&str, Width, &[&str]); 17] = [
     ("st_pack", Width::Pack, &["st.global.v4.u32"]),
     ("ld_landing", Width::Control, &["ld.relaxed.sys.global.v4.u32"]),
     ("st_landing", Width::Control, &["st.relaxed.sys.global.v4.u32"]),
+    ("ld_landing_pairs", Width::Control, &["ld.relaxed.sys.global.v2.u64"]),
+    ("st_landing_pairs", Width::Control, &["st.relaxed.sys.global.v2.u64"]),
     ("ld_elem", Width::Narrow, &["ld.global.u16", "ld.global.u32"]),
     ("st_elem", Width::Narrow, &["st.global.u16", "st.global.u32"]),
     ("ld_word", Width::Narrow, &["ld.global.u64", "ld.global.u32"]),

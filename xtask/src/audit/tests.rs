@@ -70,6 +70,9 @@ fn a_fence_that_is_weaker_or_dearer_and_landing_data_of_another_scope() {
         "must be",
     );
     found("bar.sync \t0;", "st.global.v4.u32 [%rd1], {%r1, %r1, %r1, %r1}; // st_landing", KERNEL, "must be");
+    // A flag that may land apart from its data.
+    let words = "st.relaxed.sys.global.v4.u32 [%rd1], {%r1, %r1, %r1, %r1}; // st_landing_pairs";
+    found("bar.sync \t0;", words, KERNEL, "must be");
 }
 
 #[test]
@@ -213,8 +216,8 @@ fn the_table_counts_and_tells_what_depends_on_ptxas() {
     };
     let table = render(26, "13.5.37");
     let row = table.lines().find(|line| line.contains(KERNEL)).unwrap();
-    // Flags 1 1 1 1, packs 2 1, no landing, elements 1 1, words 1 1, no cursor, no status, no reduction, one barrier, four branches; then of ptxas.
-    let counts = "| `f32__one_shot_w2` | sm_90/f32.ptx | 1 | 1 | 1 | 1 | 2 | 1 | 0 | 0 | 1 | 1 | 1 | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 4 | 35 | 1 | - | 26 | - |";
+    // Flags 1 1 1 1, packs 2 1, no landing of either kind, elements 1 1, words 1 1, no cursor, no status, no reduction, one barrier, four branches; then of ptxas.
+    let counts = "| `f32__one_shot_w2` | sm_90/f32.ptx | 1 | 1 | 1 | 1 | 2 | 1 | 0 | 0 | 0 | 0 | 1 | 1 | 1 | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 4 | 35 | 1 | - | 26 | - |";
     assert_eq!(row, counts);
     assert_eq!(table::ptxas_in(&table), Some("13.5.37"));
     let other = render(28, "14.0.1");

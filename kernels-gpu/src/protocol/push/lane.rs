@@ -90,11 +90,11 @@ impl Lane {
 
     /// Sends all that this thread sends; `lead` is from [`Lane::load_lead`].
     #[inline(always)]
-    pub(super) fn send<M: Machine, A: Access>(
+    pub(super) fn send<M: Machine, A: Access, E: Exchange<M>>(
         &self,
         m: &M,
-        turn: &Turn,
-        exchange: &impl Exchange<M>,
+        turn: &Turn<E::Wire>,
+        exchange: &E,
         window: Window,
         lead: Option<Pack>,
     ) {
@@ -110,7 +110,7 @@ impl Lane {
     pub(super) fn receive<M: Machine, A: Access, E: Exchange<M>>(
         &self,
         m: &M,
-        turn: &Turn,
+        turn: &Turn<E::Wire>,
         exchange: &E,
         window: Window,
         lead: Option<Pack>,
@@ -123,19 +123,19 @@ impl Lane {
                 None => true,
             }
         }) && match A::KEEPS_FIRST {
-            true => self.gather::<M, A, 4>(m, turn, exchange, window),
-            false => self.gather::<M, A, 1>(m, turn, exchange, window),
+            true => self.gather::<M, A, E, 4>(m, turn, exchange, window),
+            false => self.gather::<M, A, E, 1>(m, turn, exchange, window),
         }
     }
 
     /// Takes all that this thread does, what lands at `N` indices at a time: it is the end of a call, and nothing else is left to
     /// do while a pack is loaded.
     #[inline(always)]
-    fn gather<M: Machine, A: Access, const N: usize>(
+    fn gather<M: Machine, A: Access, E: Exchange<M>, const N: usize>(
         &self,
         m: &M,
-        turn: &Turn,
-        exchange: &impl Exchange<M>,
+        turn: &Turn<E::Wire>,
+        exchange: &E,
         window: Window,
     ) -> bool {
         let mut index = self.first;

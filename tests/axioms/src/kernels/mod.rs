@@ -16,7 +16,7 @@ pub use cell::{Cell, Landing, RANKS, SHAPES, Shape, Usage, Weakened};
 use tracer::{Expected, SUM, Tracer};
 
 use allfold_kernels::protocol::abi::{Algorithm, InputMode, Rank};
-use allfold_kernels::protocol::element::F32;
+use allfold_kernels::protocol::element::{Element, F32};
 use allfold_kernels::protocol::exchange::exchange;
 use allfold_kernels::protocol::one_pass::one_pass;
 use allfold_kernels::protocol::one_shot::one_shot;
@@ -77,15 +77,15 @@ pub fn wrong(cell: &Cell, weakened: Weakened, assumptions: &[Assumption]) -> Opt
 }
 
 /// The kernel of `cell`, for one thread.
-fn kernel(m: &Tracer<'_>, cell: &Cell) {
+fn kernel<T: Element>(m: &Tracer<'_>, cell: &Cell) {
     const W: usize = RANKS as usize;
     match cell.algorithm {
-        Algorithm::OneShot => one_shot::<_, F32, W>(m, cell.protocol),
-        Algorithm::TwoShot => two_shot::<_, F32, W>(m, cell.protocol),
-        Algorithm::OneShotPush => one_shot_push::<_, F32, W>(m),
-        Algorithm::TwoShotPush => two_shot_push::<_, F32, W>(m),
-        Algorithm::OnePass => one_pass::<_, F32, W>(m, cell.protocol),
-        Algorithm::Exchange => exchange::<_, F32>(m, cell.protocol),
+        Algorithm::OneShot => one_shot::<_, T, W>(m, cell.protocol),
+        Algorithm::TwoShot => two_shot::<_, T, W>(m, cell.protocol),
+        Algorithm::OneShotPush => one_shot_push::<_, T, W>(m),
+        Algorithm::TwoShotPush => two_shot_push::<_, T, W>(m),
+        Algorithm::OnePass => one_pass::<_, T, W>(m, cell.protocol),
+        Algorithm::Exchange => exchange::<_, T>(m, cell.protocol),
     }
 }
 
@@ -120,7 +120,7 @@ pub fn trace(cell: &Cell, weakened: Weakened, shape: Shape) -> (Program, Vec<Exp
             }
             for block in 0..shape.blocks {
                 for thread in 0..shape.threads {
-                    run(grid + 2, shape, block, thread, kernel);
+                    run(grid + 2, shape, block, thread, kernel::<F32>);
                 }
             }
         }

@@ -9,8 +9,8 @@
 //!   ends. So the poll is left out, and the marker looked for in memory.
 //! - *wrong*: a poll ends with another call's pack, or anything there races.
 
-use allfold_kernels::protocol::abi::{Algorithm, InputMode, Phase, Rank};
-use allfold_kernels::protocol::element::F32;
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, Phase, Rank};
+use allfold_kernels::protocol::element::{F32, I32};
 use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::stage::stage;
 
@@ -36,6 +36,8 @@ pub struct Call {
     pub kept: bool,
     /// Packs of each part, or of the whole where there are no parts.
     pub each: u64,
+    /// Its elements: f32, or i32, whose words land beside flags.
+    pub dtype: Dtype,
     /// Its grid.
     pub blocks: u8,
     /// Threads of a block.
@@ -110,6 +112,7 @@ fn trace(row: &Row, weakened: Weakened) -> Traced {
                 let at = Place { gpu, grid: grid(place) - 1, block: 0, thread: 0 };
                 run(at, one, |m, _| stage::<_, F32>(m));
             }
+            let kernel = if call.dtype == Dtype::I32 { kernel::<I32> } else { kernel::<F32> };
             for block in 0..call.blocks {
                 for thread in 0..call.threads {
                     run(Place { gpu, grid: grid(place), block, thread }, call.shape(), kernel);

@@ -1,6 +1,6 @@
 //! The rows of calls in which pushes are looked at. Uses `pushes`, `cell`.
 
-use allfold_kernels::protocol::abi::{Algorithm, GENERATIONS, InputMode};
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, GENERATIONS, InputMode};
 
 use super::cell::EACH;
 use super::pushes::{Call, Row};
@@ -12,7 +12,7 @@ const GRIDS: [(u8, u8); 3] = [(1, 1), (2, 1), (1, 2)];
 pub const ROUND: u32 = GENERATIONS as u32;
 
 fn call(number: u32, algorithm: Algorithm, input: InputMode, (blocks, threads): (u8, u8)) -> Call {
-    Call { number, algorithm, input, kept: false, each: EACH, blocks, threads, left_out: false }
+    Call { number, algorithm, input, kept: false, each: EACH, dtype: Dtype::F32, blocks, threads, left_out: false }
 }
 
 fn push(number: u32, algorithm: Algorithm, grid: (u8, u8)) -> Call {
@@ -21,7 +21,7 @@ fn push(number: u32, algorithm: Algorithm, grid: (u8, u8)) -> Call {
 
 /// The packs that `together` calls like `call`, a push, land in a slot: of two ranks, as many as they have.
 fn shared(together: u32, call: Call) -> u32 {
-    together * call.cell().map_or(0, |cell| cell.packs() as u32)
+    together * call.cell().map_or(0, |cell| cell.packs() as u32 * call.dtype.landing_packs())
 }
 
 /// Calls like `call`, a push, of which `together` share one of `generations`, until those of the first one come round.
@@ -62,6 +62,25 @@ pub fn fewest(generations: u32, together: u32) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// Calls of i32, whose words land beside flags, alone; and such that land where f32 did, and the other way about. Each has a
+/// generation to itself.
+pub fn integers() -> Vec<Row> {
+    let alone = pushes().map(|push| round(ROUND, 1, Call { dtype: Dtype::I32, ..push }));
+    let by_turns = pushes().flat_map(|push| {
+        [Dtype::F32, Dtype::I32].map(|first| {
+            let mut row = round(ROUND, 1, Call { dtype: Dtype::I32, ..push });
+            for call in &mut row.calls {
+                let others = call.number > ROUND;
+                call.dtype = if others == (first == Dtype::F32) { Dtype::I32 } else { Dtype::F32 };
+            }
+            row.name.push_str(&format!(", {} first", first.name()));
+            row.shared = 1;
+            row
+        })
+    });
+    alone.chain(by_turns).collect()
 }
 
 /// Leaves out all calls but the `needed` ones.

@@ -130,6 +130,12 @@ impl<'a> Tracer<'a> {
         Loc::from(format!("landing {part}, pack {}, {}>{}", at.pack, emitter.0, listener.0))
     }
 
+    /// Stores `value` at `at` for `listener`.
+    fn lands(&self, listener: Rank, at: Landing, value: u32) {
+        let (order, loc) = (self.landing_order(cell::Landing::Push), self.landing(self.rank(), listener, at));
+        self.push(Op::Store { order, loc, value: Value::Const(value) });
+    }
+
     /// The order of accesses of this kind to landing places.
     fn landing_order(&self, access: cell::Landing) -> Order {
         if let Weakened::Landing(weakened, order) = self.weakened

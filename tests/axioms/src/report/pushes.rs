@@ -34,6 +34,7 @@ fn pushes(page: &mut String) {
         ),
         ("algorithms and grids that change", rows::mixed()),
         ("a call of another algorithm in between", rows::others()),
+        ("i32, each word beside a flag: alone, and where f32 landed or will land", rows::integers()),
         ("no call announces itself, one block", vec![one_block]),
         ("no call announces itself, two blocks", vec![two_blocks]),
         ("a staged one-shot, a push, a staged one-shot; two banks by parity", between(Algorithm::OneShot, false)),

@@ -84,6 +84,7 @@ fn measure(settings: &Settings, report: &mut Report) -> Result<()> {
                 Dtype::F32 => ranks.measure::<f32>(settings, bytes, said),
                 Dtype::F16 => ranks.measure::<f16>(settings, bytes, said),
                 Dtype::Bf16 => ranks.measure::<bf16>(settings, bytes, said),
+                Dtype::I32 => ranks.measure::<i32>(settings, bytes, said),
             };
             let (ours, nccl) = measured.with_context(|| format!("{bytes} bytes of {}", dtype.name()))?;
             let row = Row::new(bytes, dtype, settings.chain(bytes), settings.target.world(), &ours);

@@ -11,8 +11,10 @@ pub trait Real: Element {
     const SIGNIFICANT_BITS: i32;
     /// Exponent of the smallest normal number.
     const LEAST_EXPONENT: i32;
-    /// Rounded to nearest.
+    /// Rounded, a floating-point number to nearest.
     fn from_f32(value: f32) -> Self;
+    /// The number that 24 random bits, from -2^23 on, stand for.
+    fn from_random(bits: i32) -> Self;
     /// Exact.
     fn to_f64(self) -> f64;
     /// For comparing bit by bit.
@@ -27,6 +29,10 @@ macro_rules! real {
             fn from_f32(value: f32) -> Self {
                 $from(value)
             }
+            /// From -1 to 1, exact in f32.
+            fn from_random(bits: i32) -> Self {
+                Self::from_f32(bits as f32 / (1 << 23) as f32)
+            }
             fn to_f64(self) -> f64 {
                 f64::from(self)
             }
@@ -40,6 +46,24 @@ real!(f32, 24, -126, std::convert::identity);
 real!(f16, 11, -14, f16::from_f32);
 real!(bf16, 8, -126, bf16::from_f32);
 
+impl Real for i32 {
+    const SIGNIFICANT_BITS: i32 = 32;
+    const LEAST_EXPONENT: i32 = 0;
+    fn from_f32(value: f32) -> Self {
+        value as i32
+    }
+    /// As they are: eight of them do not overflow.
+    fn from_random(bits: i32) -> Self {
+        bits
+    }
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+    fn bits(self) -> u32 {
+        self.cast_unsigned()
+    }
+}
+
 /// A number that is far from those of other seeds and indices.
 pub fn mix(seed: u64, index: u64) -> u64 {
     // The steps of SplitMix64.
@@ -49,14 +73,13 @@ pub fn mix(seed: u64, index: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// Fills `data` with numbers from -1 to 1.
+/// Fills `data` with [`Real::from_random`].
 pub fn randomise<T: Real>(data: &mut [T], seed: u64) {
     let piece = piece_elems(data.len());
     let fill = |first: usize, values: &mut [T]| {
         for (elem, value) in (first as u64..).zip(values) {
-            // 24 random bits, so that the number is exact in f32.
             let bits = (mix(seed, elem) >> 40) as i32;
-            *value = T::from_f32((bits - (1 << 23)) as f32 / (1 << 23) as f32);
+            *value = T::from_random(bits - (1 << 23));
         }
     };
     if data.len() <= piece {
@@ -100,6 +123,7 @@ pub fn bound<T: Real>(sum: f64, sum_abs: f64, world: usize, sums: Sums) -> f64 {
     };
     match T::DTYPE {
         Dtype::F32 => in_f32,
+        Dtype::I32 => 0.0,
         Dtype::F16 | Dtype::Bf16 => in_f32 + in_16_bits(),
     }
 }
@@ -219,6 +243,15 @@ mod tests {
     #[test]
     fn bf16() {
         a_right_sum_passes_and_planted_errors_are_counted::<bf16>();
+    }
+
+    #[test]
+    fn an_integer_sum_is_exact() {
+        let inputs = inputs::<i32>(8, 1000);
+        let right: Vec<i32> = (0..1000).map(|elem| inputs.iter().map(|input| input[elem]).sum()).collect();
+        assert_eq!(wrong(&inputs, &right, &right), 0);
+        let far: Vec<i32> = right.iter().map(|sum| sum + 1).collect();
+        assert_eq!(wrong(&inputs, &far, &far), 1000);
     }
 
     /// 1 + 2 is exact; the next value up is one unit too far.

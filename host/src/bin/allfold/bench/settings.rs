@@ -138,7 +138,8 @@ impl Settings {
             Target::Cpu { .. } => Options::CPU_LANDING_BYTES,
             Target::Cuda { .. } => Options::LANDING_BYTES,
         };
-        capacity_bytes.max(of_all / self.target.world() as u64)
+        let landing_packs = self.dtypes.iter().map(|dtype| dtype.landing_packs()).max().unwrap_or(1);
+        capacity_bytes.saturating_mul(landing_packs.into()).max(of_all / self.target.world() as u64)
     }
 
     /// What each call asks for.

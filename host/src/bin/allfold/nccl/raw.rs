@@ -19,6 +19,7 @@ const SUM: c_int = 0;
 /// NCCL's `ncclDataType_t`.
 const fn data_type(dtype: Dtype) -> c_int {
     match dtype {
+        Dtype::I32 => 2,
         Dtype::F16 => 6,
         Dtype::F32 => 7,
         Dtype::Bf16 => 9,

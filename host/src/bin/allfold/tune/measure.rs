@@ -184,6 +184,7 @@ impl Subject for Calls<'_, '_> {
             Dtype::F32 => self.tuner.run::<f32>(in_place, plan, bytes),
             Dtype::F16 => self.tuner.run::<f16>(in_place, plan, bytes),
             Dtype::Bf16 => self.tuner.run::<bf16>(in_place, plan, bytes),
+            Dtype::I32 => self.tuner.run::<i32>(in_place, plan, bytes),
         };
         let Measured { samples, wrong, .. } = measured.context(what)?;
         if wrong > 0 {

@@ -116,9 +116,8 @@ impl Machine for Tracer<'_> {
         unreachable!("all buffers are aligned and full")
     }
     fn push_pack(&self, listener: Rank, at: Landing, _: Pack) {
-        let value = if self.weakened == Weakened::Sum && self.is_sum(at) { 0 } else { self.call };
-        let (order, loc) = (self.landing_order(cell::Landing::Push), self.landing(self.rank(), listener, at));
-        self.push(Op::Store { order, loc, value: Value::Const(value) });
+        let marker = self.weakened == Weakened::Sum && self.is_sum(at);
+        self.lands(listener, at, if marker { 0 } else { self.call });
     }
     fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack {
         let (order, loc) = (self.landing_order(cell::Landing::Poll), self.landing(emitter, self.rank(), at));
@@ -132,6 +131,18 @@ impl Machine for Tracer<'_> {
             let (order, loc) = (self.landing_order(cell::Landing::Clear), self.landing(emitter, self.rank(), at));
             self.push(Op::Store { order, loc, value: Value::Const(0) });
         }
+    }
+    // Data and flag are one word. The data may be anything, so what is pushed cannot be the marker.
+    fn push_pairs(&self, listener: Rank, at: Landing, _: Pack) {
+        self.lands(listener, at, self.call);
+    }
+    fn poll_pairs(&self, emitter: Rank, at: Landing) -> Pack {
+        // ORDER: that of `poll_pack`.
+        self.poll_pack(emitter, at)
+    }
+    fn clear_pairs(&self, emitter: Rank, at: Landing) {
+        // ORDER: that of `clear_pack`.
+        self.clear_pack(emitter, at);
     }
     fn give_pack(&self, owner: Rank, pack: u64, _: Pack) {
         // What a rank gives of its own part is the sum, of any other a term.
