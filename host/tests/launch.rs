@@ -7,8 +7,12 @@ use std::time::{Duration, Instant};
 use allfold::rendezvous::{Environment, Rendezvous};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
+/// Set where this program is a rank.
+const RANK_OF_TEST: &str = "ALLFOLD_RANK_OF_TEST";
+
 fn launch(line: &str, program: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_allfold"));
+    command.env_remove("CUDA_DEVICE_MAX_CONNECTIONS");
     command.arg("launch").args(line.split_whitespace()).arg("--").args(program);
     command
 }
@@ -39,8 +43,8 @@ fn each_is_told_its_rank_and_each_line_says_whose_it_is() {
     let told: Vec<_> = out.iter().filter(|line| line.len() > 64).map(|line| &line[4..]).collect();
     assert!(told.len() == 3 && told.iter().all(|line| *line == told[0]), "{out:?}");
     assert_eq!(lines(&ran.stderr), ["[0] to stderr", "[1] to stderr", "[2] to stderr"]);
-    assert_eq!(launch("-n 2", &["true"]).status().expect("it starts").code(), Some(0));
-    assert_eq!(launch("-n 2", &["false"]).status().expect("it starts").code(), Some(1));
+    assert_eq!(launch("-n 2", &["true"]).output().expect("it starts").status.code(), Some(0));
+    assert_eq!(launch("-n 2", &["false"]).output().expect("it starts").status.code(), Some(1));
 }
 
 #[test]
@@ -122,11 +126,11 @@ fn it_refuses_what_it_cannot_do() {
 #[test]
 fn launched_ranks_meet() {
     let deadline = Instant::now() + Duration::from_secs(20);
-    if std::env::var_os("ALLFOLD_SECRET").is_none() {
+    if std::env::var_os(RANK_OF_TEST).is_none() {
         let this = std::env::current_exe().expect("this program");
         let arguments = ["--exact", "launched_ranks_meet", "--nocapture"];
-        let ran = launch("-n 4", &[&[this.to_str().expect("a name")][..], &arguments].concat()).output();
-        let ran = ran.expect("the program starts");
+        let mut launch = launch("-n 4", &[&[this.to_str().expect("a name")][..], &arguments].concat());
+        let ran = launch.env(RANK_OF_TEST, "").output().expect("the program starts");
         assert_eq!(ran.status.code(), Some(0), "{ran:?}");
         let met = lines(&ran.stdout).iter().filter(|line| line.ends_with("met 4 processes")).count();
         assert_eq!(met, 4, "{ran:?}");

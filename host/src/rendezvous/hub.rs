@@ -122,7 +122,8 @@ fn door<L: Listener>(listener: &L, shared: &Arc<Shared>, closing: &UnixStream) {
             Err(_) => std::thread::sleep(PAUSE),
         }
     }
-    while let Ok(stream) = listener.accept() {
+    // Those who have come as far as the door; strangers come without end.
+    while let (true, Ok(stream)) = (served.len() < MOST_CONNECTIONS, listener.accept()) {
         served.extend(serve_elsewhere(stream, shared));
     }
     let last = Instant::now() + LAST_HANDSHAKES;

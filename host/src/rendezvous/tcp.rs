@@ -22,7 +22,7 @@ impl Tcp {
     /// and the others connect, in any order. Whoever may reach it is asked for the secret.
     ///
     /// Rank 0 goes on listening as long as it lives, so that a second process of the same rank is noticed: it ends the
-    /// group.
+    /// group. Where the ranks do not fit together it waits up to a second more for those that have not come, to tell them.
     ///
     /// # Errors
     /// [`RendezvousError`]: not all ranks came in time, or they do not fit together.

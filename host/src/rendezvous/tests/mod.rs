@@ -135,6 +135,9 @@ fn after(ms: u64) -> Instant {
     Instant::now() + Duration::from_millis(ms)
 }
 
+/// Longer than anything takes that does not wait for [`late`], on a machine that does other things as well.
+const SOON: Duration = Duration::from_secs(4);
+
 /// A deadline that no test should come to.
 fn late() -> Instant {
     after(20_000)

@@ -26,7 +26,7 @@ fn a_rank_that_never_comes_is_named<W: Reach>() {
         let ranks = (0..4).filter(|rank| *rank != missing);
         let begun = Instant::now();
         let failed = errors(each(ranks, |rank| way.join(rank, 4, after(250))));
-        assert!(begun.elapsed() < Duration::from_millis(350), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
         all_are(RendezvousError::Missing { missing: vec![missing] }, &failed);
     }
 }
@@ -37,7 +37,7 @@ fn no_rank_0_is_said_with_its_address<W: Reach>() {
     drop(way.join(0, 1, late()).expect("alone"));
     let begun = Instant::now();
     let error = way.join(1, 2, after(100)).err().expect("nobody is there");
-    assert!(begun.elapsed() < Duration::from_millis(200));
+    assert!(begun.elapsed() < SOON);
     assert!(matches!(error, RendezvousError::Unreachable { .. }), "{error}");
 }
 
@@ -58,13 +58,13 @@ fn another_protocol_is_refused_by_all<W: Reach>() {
 }
 
 fn no_such_rank_is_refused_by_all<W: Reach>() {
-    all_are(RendezvousError::NoSuchRank { rank: 3, world: 3 }, &with::<W>(3, &Claim::new(3, 3), after(700)));
+    all_are(RendezvousError::NoSuchRank { rank: 3, world: 3 }, &with::<W>(3, &Claim::new(3, 3), after(1500)));
 }
 
 fn the_same_rank_twice_is_refused_by_all<W: Reach>() {
     // Rank 2 never comes, and rank 0 waits for it a while, to tell it.
     for twice in [0, 1] {
-        let failed = with::<W>(3, &Claim::new(twice, 3), after(700));
+        let failed = with::<W>(3, &Claim::new(twice, 3), after(1500));
         all_are(RendezvousError::Twice { rank: twice }, &failed);
     }
 }
@@ -199,7 +199,7 @@ fn a_port_in_use_is_said() {
         let error = Tcp::join(odd, 0, 2, &secret(), late()).err().expect("no address");
         assert!(matches!(error, RendezvousError::Listen { .. }), "{odd:?}: {error}");
     }
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < SOON);
 }
 
 #[test]

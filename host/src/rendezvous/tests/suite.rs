@@ -1,5 +1,7 @@
 //! What holds wherever ranks meet.
 
+use std::sync::Barrier;
+
 use super::*;
 use crate::rendezvous::{Call, MOST_BYTES};
 
@@ -53,24 +55,23 @@ fn nobody_leaves_before_the_last_has_come<W: Way>() {
 fn a_missing_rank_is_named_in_time<W: Way>() {
     for missing in 0..3 {
         let way = W::new(3);
+        let (others_done, all_done) = (Barrier::new(3), Barrier::new(3));
         let failed = each(0..3, |rank| {
             let member = way.join(rank, 3, late()).expect("all come");
             member.barrier(late()).expect("all come");
             let (begun, deadline) = (Instant::now(), after(200));
-            if rank == missing {
-                std::thread::sleep(Duration::from_millis(300));
-            }
-            let error = member.barrier(deadline).expect_err("one is missing");
-            let took = begun.elapsed();
-            assert!(rank == missing || took < Duration::from_millis(280), "{took:?}");
-            // All are still there: what comes later fails as this did, at once.
-            let again = member.all_gather(b"again", late()).expect_err("it has failed");
-            assert!(rank == missing || begun.elapsed() < Duration::from_millis(290));
-            std::thread::sleep(Duration::from_millis(400).saturating_sub(begun.elapsed()));
-            [error, again]
+            let error = (rank != missing).then(|| member.barrier(deadline).expect_err("one is missing"));
+            assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+            others_done.wait();
+            // All are still there: what comes later fails as this did, at once; also what comes too late.
+            let again = member.all_gather(b"again", if rank == missing { deadline } else { late() });
+            assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+            all_done.wait();
+            [error, again.err()]
         });
         let error = RendezvousError::Missing { missing: vec![missing] };
-        assert!(failed.iter().flatten().all(|e| *e == error), "{failed:?}");
+        let said: Vec<_> = failed.iter().flatten().flatten().collect();
+        assert!(said.len() == 5 && said.iter().all(|e| **e == error), "{failed:?}");
     }
 }
 
