@@ -82,6 +82,7 @@ mod element;
 mod error;
 mod options;
 mod plan;
+pub mod rendezvous;
 mod request;
 mod setup;
 pub mod tuning;

@@ -11,7 +11,7 @@ use crate::{audit_ptx, build_ptx, driver_symbols, model, shell, tidy};
 const BENCH_LIMIT: Duration = Duration::from_secs(20);
 
 /// Dependencies of the program that a user of the library must not get.
-const OF_THE_PROGRAM: [&str; 5] = ["clap", "indicatif", "comfy-table", "serde", "serde_json"];
+const OF_THE_PROGRAM: [&str; 6] = ["clap", "indicatif", "comfy-table", "serde", "serde_json", "signal-hook"];
 
 type Step = fn() -> Result<()>;
 

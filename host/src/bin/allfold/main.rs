@@ -5,6 +5,7 @@
 //! | 0 | done; every result was right |
 //! | 1 | a result was wrong, or a rank gave up waiting for another; in a stress run: though its protocol is known to be sound |
 //! | 2 | it could not be done as asked |
+//! | any | of `launch`: what the rank that failed first ended with, 128 and the signal where it was one |
 
 mod args;
 mod bench;
@@ -13,6 +14,7 @@ mod doctor;
 mod gate;
 mod gpus;
 mod here;
+mod launch;
 mod nccl;
 mod output;
 mod progress;
@@ -33,13 +35,17 @@ use args::{Args, Command};
 enum Verdict {
     Right,
     Wrong,
+    /// A program that was launched ended with this.
+    Ended(u8),
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     // Eight ranks on one GPU need more than the usual eight hardware queues.
+    let ours = !matches!(args.command, Command::Launch(_));
     for (name, value) in [("CUDA_DEVICE_MAX_CONNECTIONS", "32"), nccl::NVLS] {
-        if std::env::var_os(name).is_none() {
+        // A program that is launched gets what its user has set.
+        if ours && std::env::var_os(name).is_none() {
             // SAFETY: no other thread runs yet.
             unsafe { std::env::set_var(name, value) };
         }
@@ -54,11 +60,13 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Stress(args) => stress::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Launch(args) => launch::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };
     match done {
         Ok(Verdict::Right) => ExitCode::SUCCESS,
         Ok(Verdict::Wrong) => ExitCode::from(1),
+        Ok(Verdict::Ended(code)) => ExitCode::from(code),
         Err(error) => {
             eprint!("{}", in_words(&error));
             ExitCode::from(exit_code(&error))

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use allfold::{Dtype, InputMode};
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
+mod launch;
 mod parse;
 mod shared;
 mod stress;
 mod tune;
 
+pub use launch::LaunchArgs;
 pub use parse::{Algo, algorithm_name};
 use parse::{algorithm, named, size};
 pub use shared::{Backend, ProtocolArgs, RanksArgs};
@@ -46,6 +48,14 @@ pub enum Command {
                       Options::tuning.\nExit code 1: a result was wrong. 2: it could not be done."
     )]
     Tune(Box<TuneArgs>),
+    /// Run a program as many times as there are ranks, each told which it is
+    #[command(
+        after_help = "Each gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, ALLFOLD_PORT and \
+                      ALLFOLD_SECRET, as torchrun's programs do: rendezvous::Environment reads them. Standard input is \
+                      empty.\nExit code: that of the rank that failed first; 128 and the signal where one ended it. 2 \
+                      also: it could not be done."
+    )]
+    Launch(LaunchArgs),
     /// Say what this machine has, what works on it, and what stops the rest
     Doctor(DoctorArgs),
 }
@@ -164,7 +174,9 @@ mod tests {
         let words = ["allfold", "bench"].into_iter().chain(line.split_whitespace());
         match Args::try_parse_from(words)?.command {
             Command::Bench(args) => Ok(*args),
-            Command::Doctor(_) | Command::Stress(_) | Command::Tune(_) => panic!("asked for bench"),
+            Command::Doctor(_) | Command::Launch(_) | Command::Stress(_) | Command::Tune(_) => {
+                panic!("asked for bench")
+            }
         }
     }
 

@@ -1,0 +1,196 @@
+//! The tests of every way to meet: written once, run for each.
+
+mod fuzz;
+mod strangers;
+mod suite;
+
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::handshake::Claim;
+use super::stream::Stream;
+use super::{Local, Rendezvous, RendezvousError, Secret, Tcp, Unix, local};
+
+type Result<T> = std::result::Result<T, RendezvousError>;
+
+/// Where one group meets.
+trait Way: Sync {
+    type Member: Rendezvous + Send + Sync;
+    fn new(world: u32) -> Self;
+    fn join(&self, rank: u32, world: u32, deadline: Instant) -> Result<Self::Member>;
+}
+
+/// Where processes meet.
+trait Reach: Way {
+    type Stream: Stream;
+    /// A rank, not 0, that may claim what is not so.
+    fn claim(&self, claim: &Claim, secret: &Secret, deadline: Instant) -> Result<Self::Member>;
+    /// A bare connection to rank 0.
+    fn knock(&self) -> Self::Stream;
+}
+
+struct Threads(Mutex<Vec<Option<Local>>>);
+
+impl Way for Threads {
+    type Member = Local;
+
+    fn new(world: u32) -> Threads {
+        Threads(Mutex::new(local(world).expect("1 to 8").into_iter().map(Some).collect()))
+    }
+
+    fn join(&self, rank: u32, _: u32, _: Instant) -> Result<Local> {
+        Ok(self.0.lock().expect("whole")[rank as usize].take().expect("comes once"))
+    }
+}
+
+struct TcpPlace {
+    listener: Mutex<Option<TcpListener>>,
+    address: String,
+}
+
+impl Way for TcpPlace {
+    type Member = Tcp;
+
+    fn new(_: u32) -> TcpPlace {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address").to_string();
+        TcpPlace { listener: Mutex::new(Some(listener)), address }
+    }
+
+    fn join(&self, rank: u32, world: u32, deadline: Instant) -> Result<Tcp> {
+        let listener = if rank == 0 { self.listener.lock().expect("whole").take() } else { None };
+        match listener {
+            Some(listener) => Tcp::host(listener, world, &secret(), deadline),
+            None => Tcp::join(&self.address, rank, world, &secret(), deadline),
+        }
+    }
+}
+
+impl Reach for TcpPlace {
+    type Stream = TcpStream;
+
+    fn claim(&self, claim: &Claim, secret: &Secret, deadline: Instant) -> Result<Tcp> {
+        Tcp::claim(&self.address, claim, secret, deadline)
+    }
+
+    fn knock(&self) -> TcpStream {
+        soon(|| TcpStream::connect(&self.address))
+    }
+}
+
+struct UnixPlace(PathBuf);
+
+impl Way for UnixPlace {
+    type Member = Unix;
+
+    fn new(_: u32) -> UnixPlace {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("allfold-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        UnixPlace(std::env::temp_dir().join(name))
+    }
+
+    fn join(&self, rank: u32, world: u32, deadline: Instant) -> Result<Unix> {
+        Unix::join(&self.0, rank, world, &secret(), deadline)
+    }
+}
+
+impl Reach for UnixPlace {
+    type Stream = UnixStream;
+
+    fn claim(&self, claim: &Claim, secret: &Secret, deadline: Instant) -> Result<Unix> {
+        Unix::claim(&self.0, claim, secret, deadline)
+    }
+
+    fn knock(&self) -> UnixStream {
+        soon(|| UnixStream::connect(&self.0))
+    }
+}
+
+impl Drop for UnixPlace {
+    fn drop(&mut self) {
+        assert!(!self.0.exists() || std::thread::panicking(), "{} is left behind", self.0.display());
+    }
+}
+
+fn soon<T>(attempt: impl Fn() -> std::io::Result<T>) -> T {
+    let deadline = after(5000);
+    loop {
+        match attempt() {
+            Ok(done) => return done,
+            Err(error) if Instant::now() > deadline => panic!("{error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+fn secret() -> Secret {
+    Secret::new("of the tests")
+}
+
+fn after(ms: u64) -> Instant {
+    Instant::now() + Duration::from_millis(ms)
+}
+
+/// Longer than anything takes that does not wait for [`late`], on a machine that does other things as well.
+const SOON: Duration = Duration::from_secs(4);
+
+/// A deadline that no test should come to.
+fn late() -> Instant {
+    after(20_000)
+}
+
+/// `work` for each of these ranks, each in a thread of its own.
+fn each<T: Send>(ranks: impl IntoIterator<Item = u32>, work: impl Fn(u32) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = ranks.into_iter().map(|rank| scope.spawn(move || work(rank))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no rank panics")).collect()
+    })
+}
+
+/// The error of each; the deadline must not have been awaited.
+fn errors<T>(results: Vec<Result<T>>) -> Vec<RendezvousError> {
+    results.into_iter().map(|result| result.err().expect("an error")).collect()
+}
+
+/// Numbers that look random: splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.next() as u8).collect()
+    }
+
+    /// These bytes with something wrong: a bit turned, an end missing, something more, or all of them others.
+    fn spoil(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut spoiled = bytes.to_vec();
+        match self.below(4) {
+            0 if !bytes.is_empty() => spoiled[self.below(bytes.len())] ^= 1 << self.below(8),
+            1 => spoiled.truncate(self.below(bytes.len())),
+            2 => {
+                let count = 1 + self.below(64);
+                spoiled.extend(self.bytes(count));
+            }
+            _ => {
+                let count = self.below(2 * bytes.len() + 2);
+                spoiled = self.bytes(count);
+            }
+        }
+        spoiled
+    }
+}
