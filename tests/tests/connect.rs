@@ -12,7 +12,8 @@ use allfold_tests::call::Call;
 use allfold_tests::data::{Data, mix};
 use allfold_tests::machine::CpuMachine;
 use allfold_tests::suite::{in_place, sound_forms};
-use meet::{Case, Held, Seat, on, on_all};
+use meet::held::Held;
+use meet::{Case, Seat, Thread, on, on_all};
 
 /// Small, with every input mode that `preset` has, and a limit to each wait.
 fn options(preset: Preset, capacity_bytes: usize) -> Options {
@@ -211,6 +212,17 @@ fn communicators_come_and_go_and_leave_nothing() {
         }
         before.check("after 120 communicators");
     });
+}
+
+#[test]
+fn ranks_of_one_process_may_connect_as_if_they_were_of_several() {
+    let ranks = Thread::all(4).into_iter().map(|rank| {
+        std::thread::spawn(move || {
+            let mut comm = connect(&rank, options(Preset::Allfold, 4096));
+            (0..100).for_each(|number| call(&mut comm, number).expect("all ranks call"));
+        })
+    });
+    ranks.collect::<Vec<_>>().into_iter().for_each(|rank| rank.join().expect("its sums are right"));
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use allfold::rendezvous::{Rendezvous, RendezvousError};
 use allfold::tuning::{Entry, Origin, Table};
 use allfold::{Algorithm, Communicator, Dtype, Error, InputMode, Options, Preset, RankBuffers, ReduceOp};
-use meet::{Case, Held, Seat, on_all};
+use meet::held::Held;
+use meet::{Case, Seat, on_all};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

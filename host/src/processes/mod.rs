@@ -7,13 +7,14 @@
 //! | `agreement.rs` | what has to be the same on all ranks, compared |
 //! | `host.rs` | which host this is, and whose process |
 //! | `descriptors.rs` | a file descriptor of each rank to all others |
+//! | `room.rs` | whether there is memory for all |
 //! | `shared_memory.rs` | memory that all of them map |
 //!
 //! The way of a connection:
 //!
 //! ```text
 //! meet          versions, host, options compared           -> Error::Disagreement on every rank
-//! allocate      each rank its own workspace                -> its error, and Error::RankFailed on the others
+//! allocate      if there is room, each its own workspace   -> its error, and Error::RankFailed on the others
 //! exchange      a descriptor of it to every other rank     -> as above
 //! map           each rank the workspaces of all others     -> as above
 //! ```
@@ -26,9 +27,11 @@ mod agreement;
 mod descriptors;
 mod host;
 mod meeting;
+mod room;
 mod shared_memory;
 
 pub(crate) use agreement::{agree, describe};
 pub(crate) use descriptors::exchange;
 pub(crate) use meeting::Meeting;
-pub(crate) use shared_memory::{SharedMemory, check_room};
+pub(crate) use room::check_room;
+pub(crate) use shared_memory::SharedMemory;

@@ -93,27 +93,6 @@ impl Drop for SharedMemory {
     }
 }
 
-/// Refuses workspaces of all ranks that this host has no room for. It would not say so by an error, but end processes.
-///
-/// # Errors
-/// [`Error::TooLittleMemory`].
-pub(crate) fn check_room(needed_bytes: u64) -> Result<()> {
-    // Where the kernel does not say, nothing is known to be too much.
-    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return Ok(()) };
-    match available_bytes(&text) {
-        Some(available_bytes) if available_bytes < needed_bytes => {
-            Err(Error::TooLittleMemory { needed_bytes, available_bytes })
-        }
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// What `/proc/meminfo` says can be taken without swapping.
-fn available_bytes(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1 << 10)
-}
-
 fn failed(what: &'static str) -> impl Fn(Errno) -> Error {
     move |error| Error::Host { what, source: error.into() }
 }
@@ -157,14 +136,5 @@ mod tests {
         assert!(SharedMemory::open(&open, 8192).is_err());
         let (none, _) = std::io::pipe().expect("a pipe");
         assert!(SharedMemory::open(&none.into(), 8192).is_err());
-    }
-
-    #[test]
-    fn memory_that_there_is_not_is_refused() {
-        check_room(1 << 20).expect("a megabyte");
-        let error = check_room(1 << 60).expect_err("nobody has so much");
-        assert!(matches!(error, Error::TooLittleMemory { needed_bytes, .. } if needed_bytes == 1 << 60), "{error}");
-        assert_eq!(available_bytes("MemTotal:  9 kB\nMemAvailable:   24105 kB\n"), Some(24105 << 10));
-        assert_eq!(available_bytes("MemTotal:  9 kB\n"), None);
     }
 }

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use allfold::rendezvous::{Rendezvous, RendezvousError};
 
+pub mod held;
+
 /// Names the hub and the rank to a process that is one.
 const SEAT: &str = "ALLFOLD_TEST_SEAT";
 /// After so long a test is stuck.
@@ -181,6 +183,34 @@ impl Rendezvous for Seat {
     }
 }
 
+/// A rank that is a thread of this process.
+pub struct Thread {
+    rank: u32,
+    hub: Arc<Hub>,
+}
+
+impl Thread {
+    /// All ranks of a group.
+    pub fn all(world: u32) -> Vec<Thread> {
+        let hub = Arc::new(Hub { world, state: Mutex::default(), changed: Condvar::new() });
+        (0..world).map(|rank| Thread { rank, hub: Arc::clone(&hub) }).collect()
+    }
+}
+
+impl Rendezvous for Thread {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn world(&self) -> u32 {
+        self.hub.world
+    }
+
+    fn all_gather(&self, bytes: &[u8], deadline: Instant) -> Result<Words, RendezvousError> {
+        self.hub.gather(self.rank, bytes.to_vec(), deadline).map(|words| words.to_vec())
+    }
+}
+
 /// Which run of a test's it is: of how many ranks, and which of those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case(pub u32, pub u32);
@@ -254,37 +284,4 @@ fn start(test: &str, seat: &str) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("one more process")
-}
-
-/// What this process has open and mapped for ranks, and the threads of CPU ranks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    descriptors: usize,
-    mappings: usize,
-    threads: usize,
-}
-
-impl Held {
-    /// Now; threads that were joined may be listed for a moment still.
-    pub fn now() -> Held {
-        let list = |path: &str| std::fs::read_dir(path).expect("/proc").flatten().collect::<Vec<_>>();
-        let named = |path: std::path::PathBuf| std::fs::read_to_string(path.join("comm")).unwrap_or_default();
-        let count = |path: &str, what: &str| {
-            std::fs::read_to_string(path).expect("/proc").lines().filter(|line| line.contains(what)).count()
-        };
-        Held {
-            descriptors: list("/proc/self/fd").len(),
-            mappings: count("/proc/self/maps", "memfd:allfold"),
-            threads: list("/proc/self/task").iter().filter(|task| named(task.path()).starts_with("allfold")).count(),
-        }
-    }
-
-    /// Waits for threads that are ending, then compares.
-    pub fn check(&self, what: &str) {
-        let end = Instant::now() + Duration::from_secs(5);
-        while Held::now() != *self {
-            assert!(Instant::now() < end, "{what}: {:?}, {self:?} before", Held::now());
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
 }
