@@ -5,6 +5,7 @@ use allfold_kernels::protocol::abi::{
 };
 
 use crate::buffers::RawBuffers;
+use crate::members::Members;
 use crate::options::{Delays, Options};
 use crate::plan::Plan;
 use crate::request::Request;
@@ -12,12 +13,12 @@ use crate::request::Request;
 /// The memory of a communicator that kernels work on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Workspaces {
-    /// Start of each rank's workspace.
+    /// Start of each rank's workspace, in this process.
     pub(crate) addresses: [u64; MAX_RANKS],
     /// What lies where in each.
     pub(crate) layout: WorkspaceLayout,
     /// Ranks.
-    pub(crate) world: u32,
+    pub(crate) members: Members,
     /// Polls after which a wait is given up; 0: never.
     pub(crate) poll_limit: u64,
     /// Delays to plant.
@@ -25,12 +26,17 @@ pub(crate) struct Workspaces {
 }
 
 impl Workspaces {
-    pub(crate) fn new(addresses: [u64; MAX_RANKS], layout: WorkspaceLayout, world: u32, options: &Options) -> Self {
+    pub(crate) fn new(
+        addresses: [u64; MAX_RANKS],
+        layout: WorkspaceLayout,
+        members: Members,
+        options: &Options,
+    ) -> Self {
         let poll_limit = options.poll_limit.unwrap_or(0);
-        Workspaces { addresses, layout, world, poll_limit, delays: options.delays }
+        Workspaces { addresses, layout, members, poll_limit, delays: options.delays }
     }
 
-    /// Each rank's arguments for an all-reduce.
+    /// Each local rank's arguments for an all-reduce.
     pub(crate) fn all_reduce(
         &self,
         request: &Request,
@@ -38,15 +44,18 @@ impl Workspaces {
         buffers: &[RawBuffers<'_>],
     ) -> [KernelArgs; MAX_RANKS] {
         let (mut inputs, mut outputs) = ([0; MAX_RANKS], [0; MAX_RANKS]);
-        for ((input, b), workspace) in inputs.iter_mut().zip(buffers).zip(self.addresses) {
-            *input = match plan.input {
-                InputMode::Registered => b.input,
-                InputMode::Memcpy | InputMode::Copied => workspace + self.layout.staging_offset_bytes as u64,
+        for (rank, workspace) in (0..self.members.world).zip(self.addresses) {
+            // What peers read, and where they may store: the caller's buffers, or what stands for them. Buffers of another
+            // process are out of reach, and then no plan has an algorithm that uses them.
+            let (input, output) = match plan.input {
+                InputMode::Registered => {
+                    self.members.index(rank).map_or((0, 0), |index| (buffers[index].input, buffers[index].output))
+                }
+                InputMode::Memcpy | InputMode::Copied => {
+                    [workspace + self.layout.staging_offset_bytes as u64; 2].into()
+                }
             };
-        }
-        // Where peers may store: the outputs, or what stands for them.
-        for (rank, (output, b)) in outputs.iter_mut().zip(buffers).enumerate() {
-            *output = if plan.input.staged() { inputs[rank] } else { b.output };
+            (inputs[rank as usize], outputs[rank as usize]) = (input, output);
         }
         let alternates = plan.input.staged() && plan.protocol.alternates();
         let bank_bytes = if alternates { self.layout.staging_bank_bytes as u64 } else { 0 };
@@ -59,7 +68,7 @@ impl Workspaces {
         })
     }
 
-    /// Each rank's arguments for a kernel that reads its `input` and writes its `output`, and sees no peer's data.
+    /// Each local rank's arguments for a kernel that reads its `input` and writes its `output`, and sees no peer's data.
     pub(crate) fn local(&self, request: &Request, buffers: &[RawBuffers<'_>]) -> [KernelArgs; MAX_RANKS] {
         self.each(request, buffers, |args| args)
     }
@@ -67,8 +76,9 @@ impl Workspaces {
     /// Start of `rank`'s landing slot on each peer, from the right neighbour on.
     fn slots_on_peers(&self, rank: Rank) -> [u64; MAX_RANKS - 1] {
         let mut slots = [0; MAX_RANKS - 1];
-        for (step, slot) in (1..self.world).zip(&mut slots) {
-            let peer = Rank((rank.0 + step) % self.world);
+        let world = self.members.world;
+        for (step, slot) in (1..world).zip(&mut slots) {
+            let peer = Rank((rank.0 + step) % world);
             let offset_bytes = landing_slot(peer, rank) as usize * self.layout.landing_slot_bytes;
             *slot = self.addresses[peer.0 as usize] + (self.layout.landing_offset_bytes + offset_bytes) as u64;
         }
@@ -81,8 +91,9 @@ impl Workspaces {
         buffers: &[RawBuffers<'_>],
         finish: impl Fn(KernelArgs) -> KernelArgs,
     ) -> [KernelArgs; MAX_RANKS] {
+        let world = self.members.world;
         let mut all = [KernelArgs::default(); MAX_RANKS];
-        for ((rank, args), b) in (0..).zip(&mut all).zip(buffers) {
+        for ((rank, args), b) in self.members.ranks().zip(&mut all).zip(buffers) {
             *args = finish(KernelArgs {
                 workspaces: self.addresses,
                 workspace: self.addresses[rank as usize],
@@ -93,12 +104,11 @@ impl Workspaces {
                 landings: self.slots_on_peers(Rank(rank)),
                 landing: self.addresses[rank as usize] + self.layout.landing_offset_bytes as u64,
                 landing_slot_bytes: self.layout.landing_slot_bytes as u64,
-                landing_shared_packs: (LANDING_SHARED_PACKS / (self.world.max(2) - 1))
-                    .min(self.layout.landing_slot_packs()),
-                generation_packs: self.layout.landing_generation_packs(self.world),
+                landing_shared_packs: (LANDING_SHARED_PACKS / (world.max(2) - 1)).min(self.layout.landing_slot_packs()),
+                generation_packs: self.layout.landing_generation_packs(world),
                 poll_limit: self.poll_limit,
                 rank,
-                world: self.world,
+                world,
                 aligned: request.aligned.into(),
                 delay_ns: self.delays.map_or(0, |delays| delays.nanoseconds),
                 delay_one_in: self.delays.map_or(0, |delays| delays.one_in),

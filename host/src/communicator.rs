@@ -1,29 +1,36 @@
 //! A communicator: `all_reduce` is request, plan, launch, and nothing else.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use allfold_kernels::protocol::abi::{Dtype, MAX_RANKS};
-use allfold_kernels::protocol::status::{FirstWrong, GaveUp};
+use allfold_kernels::protocol::status::GaveUp;
 
 use crate::buffers::{RankBuffers, RawBuffers};
 use crate::cpu::CpuRanks;
 use crate::cuda::CudaRanks;
 use crate::element::Element;
 use crate::error::{Error, Result};
+use crate::members::Members;
 use crate::options::{CallOptions, Options, ReduceOp};
 use crate::plan::{Limits, Plan};
 use crate::request::Request;
 use crate::setup::prepare;
 use crate::tuning::{self, Row};
 
-/// All ranks of an all-reduce, in this process: threads on the CPU, or kernels on its GPUs.
+mod connect;
+mod stamps;
+
+/// Ranks of an all-reduce: threads on the CPU, or kernels on GPUs. All of them in this process, or one of several processes'.
 ///
-/// A call names the buffers of every rank, so that disagreement between ranks is found before anything is launched.
+/// A call names the buffers of every rank that this process drives, so that disagreement between those is found before
+/// anything is launched.
 ///
 /// Calls of one communicator must be ordered: on GPUs, give each rank the same stream each time, or order them by events.
 pub struct Communicator {
     options: Options,
+    members: Members,
     backend: Backend,
     /// Why no call may follow.
     ended: OnceLock<&'static str>,
@@ -37,6 +44,8 @@ impl fmt::Debug for Communicator {
         };
         f.debug_struct("Communicator")
             .field("backend", &backend)
+            .field("world", &self.members.world)
+            .field("local_ranks", &self.members.ranks())
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
@@ -66,8 +75,8 @@ impl Communicator {
     /// cannot be, [`Error::Table`] for a table of GPUs, [`Error::Host`] when memory or threads run out.
     pub fn cpu_with(world: usize, options: Options) -> Result<Communicator> {
         let (world, layout, limits) = prepare(world, &options, Options::CPU_LANDING_BYTES)?;
-        let ranks = CpuRanks::new(world, layout, &options, limits)?;
-        Ok(Communicator { options, backend: Backend::Cpu(ranks), ended: OnceLock::new() })
+        let ranks = CpuRanks::new(layout, &options, limits)?;
+        Ok(Communicator::of(Members::all(world), options, Backend::Cpu(ranks)))
     }
 
     /// A rank on each of `devices`, by ordinal; several ranks on one GPU where it is named several times.
@@ -86,14 +95,23 @@ impl Communicator {
     /// [`Error::LaunchBlocking`], [`Error::NoSuchDevice`], [`Error::Table`], [`Error::TooOld`], [`Error::NoPeerAccess`],
     /// [`Error::TooFewQueues`], [`Error::NotResident`], [`Error::KernelTooLarge`], [`Error::PtxRefused`], and [`Error::Driver`] when a driver call fails.
     pub fn cuda_with(devices: &[u32], options: Options) -> Result<Communicator> {
-        let (_, layout, limits) = prepare(devices.len(), &options, Options::LANDING_BYTES)?;
+        let (world, layout, limits) = prepare(devices.len(), &options, Options::LANDING_BYTES)?;
         let ranks = CudaRanks::new(devices, layout, &options, limits)?;
-        Ok(Communicator { options, backend: Backend::Cuda(ranks), ended: OnceLock::new() })
+        Ok(Communicator::of(Members::all(world), options, Backend::Cuda(ranks)))
     }
 
-    /// Ranks of this communicator.
+    fn of(members: Members, options: Options, backend: Backend) -> Communicator {
+        Communicator { options, members, backend, ended: OnceLock::new() }
+    }
+
+    /// Ranks of this communicator, in whatever process.
     pub fn world(&self) -> usize {
-        self.limits().world as usize
+        self.members.world as usize
+    }
+
+    /// The ranks that this process drives: those whose buffers a call names.
+    pub fn local_ranks(&self) -> Range<usize> {
+        self.members.ranks().start as usize..self.members.ranks().end as usize
     }
 
     /// What all its ranks can do.
@@ -117,8 +135,8 @@ impl Communicator {
         &self.options
     }
 
-    /// Leaves the reduction of all ranks' inputs in every rank's output. `buffers[r]` are those of rank `r`, all of one
-    /// length, which may be 0.
+    /// Leaves the reduction of all ranks' inputs in every rank's output. `buffers` are those of
+    /// [`local_ranks`](Communicator::local_ranks), in order, all of one length, which may be 0.
     ///
     /// On the CPU the result is there on return. On GPUs the call is asynchronous, in the order of each rank's stream, and
     /// may be captured into a graph; nothing is written before the stream comes to it.
@@ -165,7 +183,7 @@ impl Communicator {
         }
         self.check_not_ended()?;
         self.check_place(buffers)?;
-        let request = Request::new(self.world(), dtype, buffers)?;
+        let request = Request::of(self.members, dtype, buffers)?;
         let plan = Plan::choose(&request, call, &self.options, self.limits(), self.rows())?;
         if request.elems == 0 {
             return Ok(plan);
@@ -200,76 +218,13 @@ impl Communicator {
             Backend::Cpu(ranks) => ranks.gave_up(),
             Backend::Cuda(ranks) => ranks.gave_up(),
         }?;
-        for (rank, word) in (0..).zip(words) {
+        for (rank, word) in (self.members.first..).zip(words) {
             if let Some(GaveUp { phase, missing, block, epoch_low }) = GaveUp::decode(word) {
                 self.ended.get_or_init(|| "a wait for a rank was given up");
                 return Err(Error::GaveUp { rank, block, missing: missing.0, phase, epoch: epoch_low });
             }
         }
         Ok(())
-    }
-
-    /// Fills each rank's *output* with stamps that are to be the input of the next call: small integers made of rank,
-    /// element and call number, whose sum is exact in every dtype. Asynchronous and capturable like a call.
-    ///
-    /// # Errors
-    /// Those of [`Request::new`]; [`Error::NotDeclared`] without [`Options::stamps`]; [`Error::Driver`].
-    pub fn fill_stamps<T: Element>(&mut self, buffers: &[RankBuffers<'_, T>]) -> Result<()> {
-        self.stamps(false, buffers)
-    }
-
-    /// Compares each rank's *input* with what the last call must have left there if its inputs were stamps; elements
-    /// that differ are counted, see [`Communicator::wrong`]. Asynchronous and capturable like a call.
-    ///
-    /// # Errors
-    /// As [`Communicator::fill_stamps`].
-    pub fn check_stamps<T: Element>(&mut self, buffers: &[RankBuffers<'_, T>]) -> Result<()> {
-        self.stamps(true, buffers)
-    }
-
-    /// Wrong elements that [`Communicator::check_stamps`] has counted so far, on each rank. Synchronises like
-    /// [`Communicator::check`].
-    ///
-    /// # Errors
-    /// [`Error::Driver`].
-    pub fn wrong(&self) -> Result<Vec<u64>> {
-        match &self.backend {
-            Backend::Cpu(ranks) => ranks.wrong(),
-            Backend::Cuda(ranks) => ranks.wrong(),
-        }
-    }
-
-    /// The first element that [`Communicator::check_stamps`] has found wrong on each rank. Synchronises like
-    /// [`Communicator::check`].
-    ///
-    /// # Errors
-    /// [`Error::Driver`].
-    pub fn first_wrong(&self) -> Result<Vec<Option<FirstWrong>>> {
-        let words = match &self.backend {
-            Backend::Cpu(ranks) => ranks.first_wrong(),
-            Backend::Cuda(ranks) => ranks.first_wrong(),
-        }?;
-        Ok(words.into_iter().map(FirstWrong::decode).collect())
-    }
-
-    fn stamps<T: Element>(&mut self, check: bool, buffers: &[RankBuffers<'_, T>]) -> Result<()> {
-        if !self.options.stamps {
-            return Err(Error::NotDeclared { what: "stamps", option: "stamps" });
-        }
-        self.check_not_ended()?;
-        let raw = self.raw_of(buffers)?;
-        let raw = &raw[..buffers.len()];
-        self.check_place(raw)?;
-        let request = Request::new(self.world(), T::DTYPE, raw)?;
-        if request.elems == 0 {
-            return Ok(());
-        }
-        match &self.backend {
-            // SAFETY: as in `all_reduce_with`.
-            Backend::Cpu(ranks) => unsafe { ranks.stamps(check, &request, raw) },
-            // SAFETY: as above.
-            Backend::Cuda(ranks) => unsafe { ranks.stamps(check, &request, raw) },
-        }
     }
 
     fn check_not_ended(&self) -> Result<()> {
@@ -279,10 +234,11 @@ impl Communicator {
         }
     }
 
-    /// The raw buffers of all ranks, without an allocation.
+    /// The raw buffers of the local ranks, without an allocation.
     fn raw_of<'a, T: Element>(&self, buffers: &[RankBuffers<'a, T>]) -> Result<[RawBuffers<'a>; MAX_RANKS]> {
-        if buffers.len() != self.world() {
-            return Err(Error::RankCount { world: self.world(), got: buffers.len() });
+        let local = self.members.local as usize;
+        if buffers.len() != local {
+            return Err(Error::RankCount { local, got: buffers.len() });
         }
         let mut raw = [RawBuffers::NONE; MAX_RANKS];
         for (raw, b) in raw.iter_mut().zip(buffers) {

@@ -6,6 +6,7 @@ use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, MAX_RANKS, Pha
 use allfold_kernels::protocol::preset::Preset;
 
 use crate::cuda::{DriverError, DriverMissing, device::DeviceError, ptx::PtxRefused};
+use crate::rendezvous::RendezvousError;
 use crate::tuning::TableError;
 
 /// What every fallible function of this crate returns.
@@ -21,11 +22,11 @@ pub enum Error {
         /// Ranks asked for.
         world: usize,
     },
-    /// A call with buffers for another number of ranks.
-    #[error("buffers for {got} ranks given to a communicator of {world}")]
+    /// A call with buffers for another number of ranks than this process drives.
+    #[error("buffers for {got} ranks given to a communicator of {local} in this process")]
     RankCount {
-        /// Ranks of the communicator.
-        world: usize,
+        /// Ranks of the communicator that this process drives.
+        local: usize,
         /// Buffers given.
         got: usize,
     },
@@ -99,6 +100,16 @@ pub enum Error {
     )]
     InPlace {
         /// The algorithm asked for.
+        algorithm: Algorithm,
+    },
+    /// An algorithm whose ranks would use each other's buffers, where those are other processes'.
+    #[error(
+        "{} with a registered input: peers are other processes, which cannot reach this rank's buffers; use a push or a \
+         staged input",
+        algorithm.name()
+    )]
+    OutOfReach {
+        /// The algorithm.
         algorithm: Algorithm,
     },
     /// An algorithm that is not for so many ranks.
@@ -260,7 +271,7 @@ pub enum Error {
         /// Hardware queues of each GPU, as the environment sets them.
         connections: u32,
     },
-    /// A rank is gone: its thread has ended.
+    /// A rank is gone: its thread or its process has ended.
     #[error("rank {rank} is gone")]
     PeerGone {
         /// The rank.
@@ -280,7 +291,42 @@ pub enum Error {
         /// Most bytes that it may have.
         most_bytes: u64,
     },
-    /// The host has too little memory, or will start no more threads.
+    /// A rank that its group does not have.
+    #[error("rank {rank} of {world}: ranks are numbered from 0")]
+    NoSuchRank {
+        /// The rank.
+        rank: u32,
+        /// Ranks of the group.
+        world: u32,
+    },
+    /// Ranks did not meet.
+    #[error(transparent)]
+    Rendezvous(#[from] RendezvousError),
+    /// Ranks in processes of their own disagree on what has to be the same on all: on every rank the same error.
+    #[error("ranks disagree on {what}: {}", by_value(values))]
+    Disagreement {
+        /// What differs.
+        what: String,
+        /// Each value, and the ranks that have it.
+        values: Vec<(String, Vec<u32>)>,
+    },
+    /// Another rank failed while ranks were being connected. That one has the error itself.
+    #[error("rank {rank} could not be connected: {why}")]
+    RankFailed {
+        /// The rank.
+        rank: u32,
+        /// What it said.
+        why: String,
+    },
+    /// The host has too little memory for the workspaces of all ranks.
+    #[error("the workspaces of all ranks take {needed_bytes} bytes, and this host has {available_bytes} left")]
+    TooLittleMemory {
+        /// Bytes of all workspaces.
+        needed_bytes: u64,
+        /// Bytes that the host has left.
+        available_bytes: u64,
+    },
+    /// The host has too little memory, or will start no more threads or open no more files.
     #[error("{what}: {source}")]
     Host {
         /// What was being done.
@@ -296,6 +342,12 @@ pub enum Error {
         /// The dtype of its module.
         dtype: Dtype,
     },
+}
+
+/// `a` on ranks [0, 1], `b` on ranks [2].
+fn by_value(values: &[(String, Vec<u32>)]) -> String {
+    let of = |(value, ranks): &(String, Vec<u32>)| format!("{value} on ranks {ranks:?}");
+    values.iter().map(of).collect::<Vec<_>>().join(", ")
 }
 
 impl From<DeviceError> for Error {

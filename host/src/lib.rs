@@ -59,6 +59,22 @@
 //!
 //! Buffers of other libraries go in as pointers, by [`RankBuffers::device_raw`]. [`cuda::Graph`] captures calls.
 //!
+//! # A process a rank
+//!
+//! ```
+//! use allfold::{Communicator, RankBuffers, ReduceOp, rendezvous::Rendezvous};
+//!
+//! // Every process calls it with its own rank of the same group.
+//! fn sum(group: &dyn Rendezvous, data: &mut [f32]) -> Result<(), allfold::Error> {
+//!     let mut ranks = Communicator::connect_cpu(group)?;
+//!     ranks.all_reduce(&[RankBuffers::in_place(data)], ReduceOp::Sum)
+//! }
+//! ```
+//!
+//! Ranks compare what has to be the same on all, and a rank that fails is an error on every one, within
+//! [`Options::connect_timeout`]. Workspaces are shared memory without a name; nothing is left behind, whoever ends and however.
+//! The GPUs' ranks are all in one process for now.
+//!
 //! # In a project of your own
 //!
 //! `cust` looks for a CUDA installation when it is built. Where there is none, any folder that holds an (empty) folder
@@ -80,8 +96,10 @@ pub mod cpu;
 pub mod cuda;
 mod element;
 mod error;
+mod members;
 mod options;
 mod plan;
+mod processes;
 pub mod rendezvous;
 mod request;
 mod setup;

@@ -1,5 +1,7 @@
 //! What a communicator is made for, and what one call asks for.
 
+use std::time::Duration;
+
 use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
 use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::spec::Protocol;
@@ -44,7 +46,7 @@ pub struct Options {
     /// environment.
     ///
     /// Ranks that chose by unequal tables would hang. Ranks of one process share these options, and so their table; ranks
-    /// in several processes have to compare [`Table::fingerprint`] when they meet, before the first call.
+    /// in several processes compare [`Table::fingerprint`] when they meet, with all else that has to be equal.
     ///
     /// ```
     /// use allfold::{Communicator, Options, tuning::Table};
@@ -91,6 +93,8 @@ pub struct Options {
     pub last_epoch: u64,
     /// Blocks and threads a block that a CPU rank can have; each is a thread of the host.
     pub cpu_shape: (u32, u32),
+    /// How long ranks in processes of their own may take to be connected, from the first to the last.
+    pub connect_timeout: Duration,
 }
 
 impl Default for Options {
@@ -113,6 +117,7 @@ impl Default for Options {
             stamps: false,
             last_epoch: 0,
             cpu_shape: (1, 1),
+            connect_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -122,6 +127,12 @@ impl Options {
     pub const LANDING_BYTES: u64 = 32 << 20;
     /// The same for CPU ranks, whose memory is touched when it is made.
     pub const CPU_LANDING_BYTES: u64 = 256 << 10;
+
+    /// The default for ranks in processes of their own: as [`Options::default`], but the kernel copies its input, since peers
+    /// reach what the communicator allocates and not the buffers of another process's calls.
+    pub fn for_processes() -> Options {
+        Options { inputs: vec![InputMode::Copied], ..Options::default() }
+    }
 
     /// The protocol that calls of this algorithm and input mode follow; `None` where the named one has no such form.
     pub fn form(&self, algorithm: Algorithm, input: InputMode) -> Option<Protocol> {

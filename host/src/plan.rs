@@ -33,6 +33,8 @@ pub struct Limits {
     pub scratch_bytes: u64,
     /// Bytes of a landing slot.
     pub landing_bytes: u64,
+    /// Whether ranks reach the buffers of each other's callers: those of one process do.
+    pub reaches_buffers: bool,
 }
 
 impl Limits {
@@ -73,7 +75,7 @@ impl Plan {
     /// Chooses, from the request, what the communicator was made for, and measured limits.
     ///
     /// # Errors
-    /// [`Error::NotDeclared`], [`Error::NoSuchForm`], [`Error::NotForWorld`], [`Error::InPlace`], [`Error::Capacity`], [`Error::Grid`].
+    /// [`Error::NotDeclared`], [`Error::NoSuchForm`], [`Error::NotForWorld`], [`Error::OutOfReach`], [`Error::InPlace`], [`Error::Capacity`], [`Error::Grid`].
     pub fn choose(
         request: &Request,
         call: &CallOptions,
@@ -92,7 +94,7 @@ impl Plan {
         };
         let packs = share::packs(request.dtype, request.elems);
         let part = share::part_packs(packs, limits.world.max(1));
-        // Why not, for each algorithm: not declared; no such form; in place, where peers would read what this rank
+        // Why not, for each algorithm: not declared; no such form; out of reach; in place, where peers would read what this rank
         // overwrites; no room.
         let refused = |algorithm: Algorithm| {
             if !options.algorithms.contains(&algorithm) {
@@ -103,6 +105,9 @@ impl Plan {
             }
             if options.form(algorithm, input).is_none() {
                 return Some(Error::NoSuchForm { preset: options.protocol, input });
+            }
+            if !limits.reaches_buffers && !input.staged() && !algorithm.pushes() {
+                return Some(Error::OutOfReach { algorithm });
             }
             let needs_input = match algorithm {
                 Algorithm::OneShot | Algorithm::Exchange => !input.staged(),

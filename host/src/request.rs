@@ -4,8 +4,9 @@ use allfold_kernels::protocol::abi::{Dtype, PACK_BYTES};
 
 use crate::buffers::RawBuffers;
 use crate::error::{Error, Result};
+use crate::members::Members;
 
-/// A validated call over all ranks.
+/// A validated call. Of ranks in other processes nothing is known but what all ranks must have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Element type.
@@ -14,9 +15,9 @@ pub struct Request {
     pub elems: u64,
     /// Bytes on each rank.
     pub bytes: u64,
-    /// Whether a rank's output is its input.
+    /// Whether a rank's output is its input, or may be: nobody knows it of ranks in other processes.
     pub in_place: bool,
-    /// Whether every buffer is aligned to a pack. It decides how packs are accessed, never who handles them.
+    /// Whether every buffer of the ranks here is aligned to a pack. It decides how packs are accessed, never who handles them.
     pub aligned: bool,
 }
 
@@ -27,13 +28,25 @@ impl Request {
     /// [`Error::RankCount`], [`Error::OutputLength`], [`Error::LengthMismatch`], [`Error::Misaligned`],
     /// [`Error::NullPointer`], [`Error::TooLong`], [`Error::Overlap`].
     pub fn new(world: usize, dtype: Dtype, buffers: &[RawBuffers<'_>]) -> Result<Request> {
-        let [first, ..] = buffers else { return Err(Error::RankCount { world, got: 0 }) };
-        if buffers.len() != world {
-            return Err(Error::RankCount { world, got: buffers.len() });
+        match u32::try_from(world) {
+            Ok(world) => Request::of(Members::all(world), dtype, buffers),
+            Err(_) => Err(Error::RankCount { local: world, got: buffers.len() }),
+        }
+    }
+
+    /// Checks the buffers of the local ranks, in rank order, against each other.
+    ///
+    /// # Errors
+    /// As [`Request::new`].
+    pub(crate) fn of(members: Members, dtype: Dtype, buffers: &[RawBuffers<'_>]) -> Result<Request> {
+        let local = members.local as usize;
+        let [first, ..] = buffers else { return Err(Error::RankCount { local, got: 0 }) };
+        if buffers.len() != local {
+            return Err(Error::RankCount { local, got: buffers.len() });
         }
         let elems = first.input_elems;
         let mut low_bits = 0;
-        for (rank, b) in (0..).zip(buffers) {
+        for (rank, b) in (members.first..).zip(buffers) {
             if b.input_elems != b.output_elems {
                 return Err(Error::OutputLength { rank, input_elems: b.input_elems, output_elems: b.output_elems });
             }
@@ -46,12 +59,12 @@ impl Request {
             }
         }
         let bytes = elems * dtype.bytes() as u64;
-        check_overlap(buffers, bytes)?;
+        check_overlap(members.first, buffers, bytes)?;
         Ok(Request {
             dtype,
             elems,
             bytes,
-            in_place: elems > 0 && buffers.iter().any(|b| b.input == b.output),
+            in_place: elems > 0 && (!members.all_local() || buffers.iter().any(|b| b.input == b.output)),
             aligned: low_bits.is_multiple_of(PACK_BYTES as u64),
         })
     }
@@ -75,10 +88,10 @@ fn check_address(rank: u32, dtype: Dtype, address: u64, elems: u64) -> Result<()
 }
 
 /// Each output may overlap nothing but its own rank's input, and that only as a whole.
-fn check_overlap(buffers: &[RawBuffers<'_>], bytes: u64) -> Result<()> {
+fn check_overlap(first: u32, buffers: &[RawBuffers<'_>], bytes: u64) -> Result<()> {
     let common = |a: u64, b: u64| bytes.saturating_sub(a.abs_diff(b));
-    for (rank, a) in (0..).zip(buffers) {
-        for (other_rank, b) in (0..).zip(buffers) {
+    for (rank, a) in (first..).zip(buffers) {
+        for (other_rank, b) in (first..).zip(buffers) {
             let overlap_bytes = common(a.output, b.input);
             let in_place = rank == other_rank && a.output == b.input;
             if overlap_bytes > 0 && !in_place {

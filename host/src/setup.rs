@@ -11,7 +11,8 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::plan::{self, Limits};
 
-/// Ranks, layout of a workspace, and the limits that follow from both; the grid's are the backend's to fill in.
+/// Ranks, layout of a workspace, and the limits that follow from both for ranks of one process; the grid's are the
+/// backend's to fill in.
 ///
 /// `landing_bytes`: of a landing slot times the ranks, if the options do not say.
 pub(crate) fn prepare(world: usize, options: &Options, landing_bytes: u64) -> Result<(u32, WorkspaceLayout, Limits)> {
@@ -62,6 +63,7 @@ pub(crate) fn prepare(world: usize, options: &Options, landing_bytes: u64) -> Re
         staging_bytes: staging_bytes as u64,
         scratch_bytes: scratch_bytes as u64,
         landing_bytes: landing_bytes as u64,
+        reaches_buffers: true,
     };
     Ok((ranks, layout, limits))
 }

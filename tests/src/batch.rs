@@ -51,7 +51,8 @@ struct RankImage {
     image: Vec<u8>,
 }
 
-/// Runs `calls` and checks every byte; returns the output of each call on each rank, `[call][rank]`.
+/// Runs `calls` and checks every byte; returns the output of each call on each rank of this process, `[call][rank]`. Where
+/// ranks are in several processes, all make the same calls.
 ///
 /// # Errors
 /// The library refused or gave up, or something is not as it must be: the first difference, by rank and element.
@@ -61,13 +62,13 @@ pub fn run(machine: &dyn Machine, comm: &mut Communicator, calls: &[Call]) -> Re
         issue(machine, comm, &mut ranks, index, call)
             .with_context(|| format!("call {index} of {}: {call:?}", calls.len()))?;
     }
-    ranks.iter().try_for_each(|rank| rank.memory.synchronize())?;
+    ranks[comm.local_ranks()].iter().try_for_each(|rank| rank.memory.synchronize())?;
     comm.check().context("a wait was given up")?;
 
     let sums =
         calls.iter().enumerate().map(|(index, call)| expected(&ranks, call, index)).collect::<Result<Vec<_>>>()?;
     let mut outputs = vec![Vec::new(); calls.len()];
-    for (number, rank) in ranks.iter_mut().enumerate() {
+    for (number, rank) in comm.local_ranks().zip(&mut ranks[comm.local_ranks()]) {
         let mut got = vec![0; rank.image.len()];
         rank.memory.download(&mut got)?;
         for (index, call) in calls.iter().enumerate() {
@@ -123,9 +124,10 @@ fn issue(
     index: usize,
     call: &Call,
 ) -> Result<()> {
-    if let Some(rank) = call.late.and_then(|late| ranks.get(late)) {
-        rank.memory.delay()?;
+    if let Some(late) = call.late.filter(|late| comm.local_ranks().contains(late)) {
+        ranks[late].memory.delay()?;
     }
+    let ranks = &mut ranks[comm.local_ranks()];
     let buffers: Vec<_> = ranks
         .iter()
         .map(|rank| {

@@ -1,14 +1,14 @@
-//! One suite of properties, run by every machine: CPU threads anywhere, GPUs where they are.
+//! One suite of properties, run by every machine: CPU threads and processes anywhere, GPUs where they are.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`machine`] | what a property may do with ranks, for CPU threads and for GPUs |
+//! | [`machine`] | what a property may do with ranks, for CPU threads, processes and GPUs |
 //! | [`numbers`], [`data`], [`oracle`] | elements as bits, inputs, and what their sums have to be |
 //! | [`call`], [`batch`] | a call as it is asked for; calls back to back, and the check of every byte that they wrote |
 //! | [`suite`] | what a property is, and how a list of them is run |
 //! | [`properties`] | the properties |
 //!
-//! `tests/` runs them on CPU ranks, with further tests of pure functions; the program `suite` runs them on either, also on a
+//! `tests/` runs them on CPU ranks, in one process and in several, with further tests of pure functions; the program `suite` runs them on either, also on a
 //! machine without Rust.
 
 pub mod batch;

@@ -1,5 +1,5 @@
-//! What a property may do with a machine: make communicators, and use memory of each rank. CPU threads and GPUs behind
-//! one trait, so that every property runs on both.
+//! What a property may do with a machine: make communicators, and use memory of each rank. CPU threads, processes
+//! and GPUs behind one trait, so that every property runs on all of them.
 
 use allfold::{Communicator, Dtype, Element, Options, RankBuffers, RawBuffers};
 use anyhow::Result;
@@ -8,9 +8,11 @@ use half::{bf16, f16};
 
 mod cpu;
 mod cuda;
+mod processes;
 
 pub use cpu::CpuMachine;
 pub use cuda::CudaMachine;
+pub use processes::ProcessMachine;
 
 /// Bytes to which every memory is aligned.
 pub const MEMORY_ALIGN_BYTES: usize = 256;
@@ -23,6 +25,11 @@ pub trait Machine {
     fn devices(&self) -> Option<&[u32]>;
     /// World sizes that it can have: 1 up to this.
     fn most_ranks(&self) -> usize;
+    /// Whether each rank is a process of its own, of which this is one. Then it has one world size, and all processes check the
+    /// same properties at the same time.
+    fn in_processes(&self) -> bool {
+        false
+    }
     /// Polls after which a wait is given up: about ten seconds.
     fn poll_limit(&self) -> u64;
     /// A communicator over the first `world` ranks.
@@ -75,7 +82,8 @@ pub trait Memory {
     /// # Errors
     /// The driver's.
     fn fill(&mut self, offset: usize, bytes: usize, value: u8) -> Result<()>;
-    /// Makes the rank's work to come wait for some milliseconds, without waiting here. Does nothing on the CPU.
+    /// Makes the rank's work to come wait for some milliseconds, without waiting here. Does nothing where all ranks are threads of
+    /// this process, and waits here where they are processes.
     ///
     /// # Errors
     /// The driver's.

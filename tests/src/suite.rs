@@ -51,7 +51,15 @@ impl<'m> Bench<'m> {
 
     /// The world sizes to try.
     pub fn worlds(&self) -> std::ops::RangeInclusive<usize> {
-        1..=self.machine.most_ranks()
+        let most = self.machine.most_ranks();
+        if self.machine.in_processes() { most..=most } else { 1..=most }
+    }
+
+    /// The [`sound_forms`] of `preset` that the machine has: no process reaches the buffers of another's caller.
+    pub fn forms(&self, preset: Preset, world: usize) -> Vec<(Algorithm, InputMode)> {
+        let mut forms = sound_forms(preset, world);
+        forms.retain(|(algorithm, input)| !self.machine.in_processes() || input.staged() || algorithm.pushes());
+        forms
     }
 
     /// Whether ranks are threads of the CPU.

@@ -13,6 +13,7 @@ const LIMITS: Limits = Limits {
     staging_bytes: 1 << 40,
     scratch_bytes: 1 << 40,
     landing_bytes: 16 << 20,
+    reaches_buffers: true,
 };
 
 fn origin(device: &str) -> Origin {

@@ -1,6 +1,7 @@
-//! The CPU backend: ranks are threads of this process on ordinary memory, running the kernels' own source.
+//! The CPU backend: ranks are threads on ordinary memory, running the kernels' own source. All of them are in this process, or
+//! each is in a process of its own.
 //!
-//! A communicator has one thread for each (rank, block, thread) of its largest shape. They sleep between calls; in a
+//! A communicator has one thread for each (rank, block, thread) of its largest shape, in the process of the rank. They sleep between calls; in a
 //! call a thread that waits for a peer gives the processor away, so that eight ranks run on two cores.
 //!
 //! | file | what |
@@ -9,8 +10,10 @@
 //! | `block.rs` | a block's barrier |
 //! | `kernels.rs` | which instance of the source a call runs |
 //! | `workers.rs` | the threads, and a job handed to all of them |
+//! | `area.rs` | the memory of a workspace |
 //! | `ranks.rs` | workspaces, and a plan made into jobs |
 
+mod area;
 mod block;
 mod kernels;
 mod machine;

@@ -1,93 +1,93 @@
 //! The ranks of a communicator on the CPU: their workspaces, and a plan made into jobs.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
 use allfold_kernels::protocol::abi::{
-    AREA_ALIGN_BYTES, Algorithm, Dtype, FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, KernelArgs, MARKER, MAX_BLOCKS,
-    MAX_RANKS, WRONG_OFFSET_BYTES, WorkspaceLayout, first_words,
+    Algorithm, Dtype, FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, KernelArgs, MAX_BLOCKS, MAX_RANKS,
+    WRONG_OFFSET_BYTES, WorkspaceLayout,
 };
 
+use super::area::Area;
 use super::kernels::Kernel;
 use super::workers::{Job, Workers};
 use crate::arguments::Workspaces;
 use crate::buffers::{Place, RawBuffers};
 use crate::error::{Error, Result};
+use crate::members::Members;
 use crate::options::Options;
 use crate::plan::{Limits, Plan};
+use crate::processes::{Meeting, check_room, exchange};
 use crate::request::Request;
 use crate::tuning::Origin;
 
-/// Zeroed memory that lives as long as this.
-struct Area {
-    start: NonNull<u8>,
-    layout: Layout,
-}
-
-impl Area {
-    fn new(bytes: usize) -> Result<Area> {
-        let too_little = || Error::Host {
-            what: "allocating a CPU rank's workspace",
-            source: std::io::Error::from(std::io::ErrorKind::OutOfMemory),
-        };
-        let layout = Layout::from_size_align(bytes, AREA_ALIGN_BYTES).map_err(|_| too_little())?;
-        // SAFETY: a workspace has flags at least, so its size is not 0.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(too_little)?;
-        Ok(Area { start, layout })
-    }
-
-    fn word(&self, offset_bytes: usize) -> &AtomicU64 {
-        debug_assert!(offset_bytes + 8 <= self.layout.size());
-        // SAFETY: an aligned word inside the area, never accessed but atomically while calls run.
-        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset_bytes).cast()) }
-    }
-}
-
-impl Drop for Area {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
-    }
-}
-
-// SAFETY: an area is memory and nothing else.
-unsafe impl Send for Area {}
-
-/// All ranks of one communicator.
+/// The ranks of one communicator that this process drives, and the workspaces of all.
 pub(crate) struct CpuRanks {
     // Ended before the areas that they work on.
     workers: Workers,
+    /// One of each rank, local or not.
     areas: Vec<Area>,
     workspaces: Workspaces,
     limits: Limits,
 }
 
 impl CpuRanks {
-    pub(crate) fn new(world: u32, layout: WorkspaceLayout, options: &Options, limits: Limits) -> Result<CpuRanks> {
+    /// All ranks in this process.
+    pub(crate) fn new(layout: WorkspaceLayout, options: &Options, limits: Limits) -> Result<CpuRanks> {
+        CpuRanks::check(options)?;
+        let areas = (0..limits.world).map(|_| Area::own(&layout, options.last_epoch)).collect::<Result<_>>()?;
+        CpuRanks::over(areas, Members::all(limits.world), layout, options, limits)
+    }
+
+    /// The rank of `meeting` in this process, and its peers in theirs. `options` have been checked and agreed upon.
+    pub(crate) fn connect(
+        meeting: &Meeting<'_>,
+        layout: WorkspaceLayout,
+        options: &Options,
+        limits: Limits,
+    ) -> Result<CpuRanks> {
+        // Before any rank allocates: what is left then depends on who was first.
+        meeting.done(check_room(layout.total_bytes as u64 * u64::from(limits.world)))?;
+        let (own, descriptor) = meeting.done(Area::shared(&layout, options.last_epoch))?;
+        let descriptors = exchange(meeting, descriptor.as_fd())?;
+        let mut own = Some(own);
+        let areas = descriptors.iter().filter_map(|descriptor| match descriptor {
+            Some(descriptor) => Some(Area::of_peer(descriptor, &layout)),
+            None => own.take().map(Ok),
+        });
+        let areas = areas.collect::<Result<_>>();
+        let over = |areas| CpuRanks::over(areas, meeting.members(), layout, options, limits);
+        meeting.done(areas.and_then(over))
+    }
+
+    /// Whether CPU ranks can be what `options` say.
+    pub(crate) fn check(options: &Options) -> Result<()> {
         let (blocks, threads) = options.cpu_shape;
         let (max_blocks, max_threads) = (MAX_BLOCKS as u32, 1024);
         if !(1..=max_blocks).contains(&blocks) || !(1..=max_threads).contains(&threads) {
             return Err(Error::Grid { blocks, threads, max_blocks, max_threads });
         }
-        if let Some(table) = &options.tuning {
-            table.check_device(Origin::CPU)?;
+        match &options.tuning {
+            Some(table) => Ok(table.check_device(Origin::CPU)?),
+            None => Ok(()),
         }
-        let areas = (0..world).map(|_| Area::new(layout.total_bytes)).collect::<Result<Vec<_>>>()?;
+    }
+
+    /// The local ranks over the workspaces of all.
+    fn over(
+        areas: Vec<Area>,
+        members: Members,
+        layout: WorkspaceLayout,
+        options: &Options,
+        limits: Limits,
+    ) -> Result<CpuRanks> {
+        let (blocks, threads) = options.cpu_shape;
         let mut addresses = [0; MAX_RANKS];
-        for (address, area) in addresses.iter_mut().zip(&areas) {
-            *address = area.start.as_ptr() as u64;
-            for offset in (layout.landing_offset_bytes..layout.total_bytes).step_by(size_of::<u64>()) {
-                area.word(offset).store(u64::from(MARKER) << 32 | u64::from(MARKER), Ordering::Relaxed);
-            }
-            for (index, word) in first_words(options.last_epoch).enumerate() {
-                area.word(index * size_of::<u64>()).store(word, Ordering::Relaxed);
-            }
-        }
+        addresses.iter_mut().zip(&areas).for_each(|(address, area)| *address = area.address());
         Ok(CpuRanks {
-            workers: Workers::start(world, blocks, threads)?,
+            workers: Workers::start(members.ranks(), blocks, threads)?,
             areas,
-            workspaces: Workspaces::new(addresses, layout, world, options),
+            workspaces: Workspaces::new(addresses, layout, members, options),
             limits: Limits { max_blocks: blocks, max_threads: [threads; Algorithm::ALL.len()], ..limits },
         })
     }
@@ -98,7 +98,7 @@ impl CpuRanks {
 
     /// Refuses buffers that are not host memory.
     pub(crate) fn check_place(&self, buffers: &[RawBuffers<'_>]) -> Result<()> {
-        for (rank, b) in (0..).zip(buffers) {
+        for (rank, b) in (self.workspaces.members.first..).zip(buffers) {
             match b.place {
                 Place::Host => {}
                 Place::Device(_) => return Err(Error::WrongMemory { rank, got: "device", expected: "CPU ranks" }),
@@ -147,19 +147,25 @@ impl CpuRanks {
         unsafe { self.workers.run(Job { kernel, dtype, args, blocks, threads }) }
     }
 
-    /// The status word of each rank.
+    /// The status word of each local rank.
     pub(crate) fn gave_up(&self) -> Result<Vec<u64>> {
-        Ok(self.areas.iter().map(|area| area.word(GAVE_UP_OFFSET_BYTES).load(Ordering::Relaxed)).collect())
+        Ok(self.local().map(|area| area.word(GAVE_UP_OFFSET_BYTES).load(Ordering::Relaxed)).collect())
     }
 
-    /// Wrong elements that each rank has counted.
+    /// Wrong elements that each local rank has counted.
     pub(crate) fn wrong(&self) -> Result<Vec<u64>> {
-        Ok(self.areas.iter().map(|area| area.word(WRONG_OFFSET_BYTES).load(Ordering::Relaxed)).collect())
+        Ok(self.local().map(|area| area.word(WRONG_OFFSET_BYTES).load(Ordering::Relaxed)).collect())
     }
 
-    /// The two words of each rank about its first wrong element.
+    /// The two words of each local rank about its first wrong element.
     pub(crate) fn first_wrong(&self) -> Result<Vec<[u64; 2]>> {
         let word = |area: &Area, offset| area.word(FIRST_WRONG_OFFSET_BYTES + offset).load(Ordering::Relaxed);
-        Ok(self.areas.iter().map(|area| [word(area, 0), word(area, 8)]).collect())
+        Ok(self.local().map(|area| [word(area, 0), word(area, 8)]).collect())
+    }
+
+    /// The workspaces of the local ranks.
+    fn local(&self) -> impl Iterator<Item = &Area> {
+        let members = self.workspaces.members;
+        self.areas.iter().skip(members.first as usize).take(members.local as usize)
     }
 }

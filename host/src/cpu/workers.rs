@@ -1,5 +1,6 @@
-//! The threads of a communicator, and a job handed to all of them.
+//! The threads of a communicator's local ranks, and a job handed to all of them.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,11 +13,12 @@ use super::kernels::{self, Kernel};
 use super::machine::{Cpu, Place};
 use crate::error::{Error, Result};
 
-/// One kernel on all ranks.
+/// One kernel on all local ranks.
 #[derive(Clone, Copy)]
 pub(super) struct Job {
     pub(super) kernel: Kernel,
     pub(super) dtype: Dtype,
+    /// Of each local rank, in order.
     pub(super) args: [KernelArgs; MAX_RANKS],
     pub(super) blocks: u32,
     pub(super) threads: u32,
@@ -39,7 +41,9 @@ struct Shared {
     done: Condvar,
     /// Lets whoever waits for a rank that is gone give up.
     abandoned: AtomicBool,
-    /// One for each (rank, block).
+    /// The local ranks.
+    ranks: Range<u32>,
+    /// One for each (local rank, block).
     blocks: Vec<Block>,
     max_blocks: u32,
 }
@@ -58,18 +62,19 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// A thread for each thread of `max_blocks` blocks of `max_threads` on each of `world` ranks.
-    pub(super) fn start(world: u32, max_blocks: u32, max_threads: u32) -> Result<Workers> {
+    /// A thread for each thread of `max_blocks` blocks of `max_threads` on each of `ranks`.
+    pub(super) fn start(ranks: Range<u32>, max_blocks: u32, max_threads: u32) -> Result<Workers> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State { generation: 0, job: None, running: 0, gone: None, closing: false }),
             start: Condvar::new(),
             done: Condvar::new(),
             abandoned: AtomicBool::new(false),
-            blocks: (0..world * max_blocks).map(|_| Block::new()).collect(),
+            blocks: (0..ranks.len() * max_blocks as usize).map(|_| Block::new()).collect(),
+            ranks: ranks.clone(),
             max_blocks,
         });
         let mut workers = Workers { shared, threads: Vec::new() };
-        for rank in 0..world {
+        for rank in ranks {
             for block in 0..max_blocks {
                 for thread in 0..max_threads {
                     let shared = Arc::clone(&workers.shared);
@@ -84,7 +89,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Runs `job` on all ranks and waits for its end.
+    /// Runs `job` on all local ranks and waits for its end.
     ///
     /// # Safety
     /// As for [`Cpu::new`], for every rank's arguments, until this returns.
@@ -158,9 +163,10 @@ fn run_one(shared: &Shared, job: &Job, rank: u32, block: u32, thread: u32) {
     if block >= job.blocks || thread >= job.threads {
         return;
     }
-    let args = &job.args[rank as usize];
+    let index = rank - shared.ranks.start;
+    let args = &job.args[index as usize];
     let place = Place { block, blocks: job.blocks, thread, threads: job.threads };
-    let sync = &shared.blocks[(rank * shared.max_blocks + block) as usize];
+    let sync = &shared.blocks[(index * shared.max_blocks + block) as usize];
     // SAFETY: promised by the caller of `Workers::run`, who waits for this thread.
     let machine = unsafe { Cpu::new(args, place, sync, &shared.abandoned) };
     kernels::run(job.kernel, job.dtype, args, &machine);
@@ -174,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_rank_whose_thread_panics_is_named_in_this_job_and_in_every_later_one() {
-        let workers = Workers::start(2, 1, 1).expect("two threads");
+        let workers = Workers::start(0..2, 1, 1).expect("two threads");
         // A world that no kernel is built for: both threads panic before they touch an address.
         let args = [KernelArgs { world: 9, ..KernelArgs::default() }; MAX_RANKS];
         let kernel = Kernel::AllReduce(Algorithm::OneShot);

@@ -20,6 +20,7 @@ use super::stream::RawStream;
 use crate::arguments::Workspaces;
 use crate::buffers::{Place, RawBuffers};
 use crate::error::{Error, Result};
+use crate::members::Members;
 use crate::options::Options;
 use crate::plan::{Limits, Plan};
 use crate::request::Request;
@@ -101,7 +102,7 @@ impl CudaRanks {
             ranks.push(Rank { device: device.ordinal, context, kernels, workspace });
         }
         Ok(CudaRanks {
-            workspaces: Workspaces::new(addresses, layout, limits.world, options),
+            workspaces: Workspaces::new(addresses, layout, Members::all(limits.world), options),
             limits: Limits { max_blocks, max_threads, ..limits },
             early,
             ranks,

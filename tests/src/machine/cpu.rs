@@ -1,5 +1,7 @@
 //! Ranks as threads: memory is ordinary memory, and a call is done when it returns.
 
+use std::time::Duration;
+
 use allfold::{Communicator, MAX_RANKS, Options};
 use anyhow::{Result, ensure};
 use cust::stream::Stream;
@@ -44,8 +46,7 @@ impl Machine for CpuMachine {
     }
 
     fn memory(&self, _rank: usize, bytes: usize) -> Result<Box<dyn Memory>> {
-        let mut lines = vec![Line([0; MEMORY_ALIGN_BYTES]); bytes.div_ceil(MEMORY_ALIGN_BYTES)];
-        Ok(Box::new(HostMemory { start: lines.as_mut_ptr().cast(), bytes, _lines: lines }))
+        Ok(Box::new(HostMemory::new(bytes, Duration::ZERO)))
     }
 }
 
@@ -55,14 +56,22 @@ impl Machine for CpuMachine {
 struct Line(#[expect(dead_code, reason = "reached by address")] [u8; MEMORY_ALIGN_BYTES]);
 const _: () = assert!(align_of::<Line>() == MEMORY_ALIGN_BYTES && size_of::<Line>() == MEMORY_ALIGN_BYTES);
 
-struct HostMemory {
+/// Memory of this process.
+pub(super) struct HostMemory {
     /// All access is through this: ranks write through addresses, while the memory is only borrowed.
     start: *mut u8,
     bytes: usize,
+    /// How long its rank is made to wait.
+    delay: Duration,
     _lines: Vec<Line>,
 }
 
 impl HostMemory {
+    pub(super) fn new(bytes: usize, delay: Duration) -> HostMemory {
+        let mut lines = vec![Line([0; MEMORY_ALIGN_BYTES]); bytes.div_ceil(MEMORY_ALIGN_BYTES)];
+        HostMemory { start: lines.as_mut_ptr().cast(), bytes, delay, _lines: lines }
+    }
+
     fn part(&mut self, offset: usize, bytes: usize) -> Result<&mut [u8]> {
         ensure!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside the memory");
         // SAFETY: inside the lines, which lie one after another, and no call runs while this is borrowed mutably.
@@ -101,6 +110,7 @@ impl Memory for HostMemory {
     }
 
     fn delay(&self) -> Result<()> {
+        std::thread::sleep(self.delay);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use crate::call::Call;
 use crate::data::Data;
-use crate::suite::{Bench, Outcome, in_place, sound_forms};
+use crate::suite::{Bench, Outcome, in_place};
 
 pub(super) fn presets(bench: &Bench) -> Result<Outcome> {
     for world in bench.worlds() {
@@ -13,7 +13,7 @@ pub(super) fn presets(bench: &Bench) -> Result<Outcome> {
             let options = allfold::Options { cpu_shape: (2, 1), ..bench.options(preset, 1 << 16) };
             let mut comm = bench.communicator(world, options)?;
             let mut calls = Vec::new();
-            for form in sound_forms(preset, world) {
+            for form in bench.forms(preset, world) {
                 for dtype in Dtype::ALL {
                     for elems in [1, 7, 64, 300, 1000, 4099, 9000] {
                         let data = Data::Random(calls.len() as u64);
@@ -39,7 +39,7 @@ pub(super) fn misaligned(bench: &Bench) -> Result<Outcome> {
         let mut comm = bench.communicator(world, options)?;
         let mut calls = Vec::new();
         for dtype in Dtype::ALL {
-            for form in sound_forms(Preset::Allfold, world) {
+            for form in bench.forms(Preset::Allfold, world) {
                 for skew in 1..=8 {
                     for elems in [1, 5, 8, 63, 300, 1025] {
                         let call = Call { skew, ..Call::new(dtype, elems).by(form) };
@@ -70,30 +70,30 @@ pub(super) fn grids(bench: &Bench) -> Result<Outcome> {
             let (blocks, threads) = (comm.limits().max_blocks, comm.limits().threads_of_all());
             let within = |shape: &&(u32, u32)| shape.0 <= blocks && shape.1 <= threads;
             let shapes: Vec<_> = shapes.iter().filter(within).copied().chain([(blocks, threads)]).collect();
-            shapes.iter().try_for_each(|&shape| bench.run(&mut comm, &on_shape(world, shape)))?;
-            bench.run(&mut comm, &block_counts(world, blocks.min(36), 64))?;
+            shapes.iter().try_for_each(|&shape| bench.run(&mut comm, &on_shape(bench, world, shape)))?;
+            bench.run(&mut comm, &block_counts(bench, world, blocks.min(36), 64))?;
             continue;
         }
         for &shape in shapes {
             let options = allfold::Options { cpu_shape: shape, ..bench.options(Preset::Allfold, 1 << 16) };
-            bench.run(&mut bench.communicator(world, options)?, &on_shape(world, shape))?;
+            bench.run(&mut bench.communicator(world, options)?, &on_shape(bench, world, shape))?;
         }
         // A launch may be smaller than what there is.
         let options = allfold::Options { cpu_shape: largest, ..bench.options(Preset::Allfold, 1 << 16) };
         let mut comm = bench.communicator(world, options)?;
-        shapes.iter().try_for_each(|&shape| bench.run(&mut comm, &on_shape(world, shape)[..6]))?;
+        shapes.iter().try_for_each(|&shape| bench.run(&mut comm, &on_shape(bench, world, shape)[..6]))?;
         if world == 4 {
             let options = allfold::Options { cpu_shape: (36, 1), ..bench.options(Preset::Allfold, 1 << 16) };
-            bench.run(&mut bench.communicator(world, options)?, &block_counts(world, 36, 1))?;
+            bench.run(&mut bench.communicator(world, options)?, &block_counts(bench, world, 36, 1))?;
         }
     }
     Ok(Outcome::Holds)
 }
 
-fn on_shape(world: usize, (blocks, threads): (u32, u32)) -> Vec<Call> {
+fn on_shape(bench: &Bench, world: usize, (blocks, threads): (u32, u32)) -> Vec<Call> {
     let mut calls = Vec::new();
     for elems in [1, 100, 1003, 8000] {
-        for (form, dtype) in sound_forms(Preset::Allfold, world).into_iter().zip(Dtype::ALL.into_iter().cycle()) {
+        for (form, dtype) in bench.forms(Preset::Allfold, world).into_iter().zip(Dtype::ALL.into_iter().cycle()) {
             let call = Call::new(dtype, elems).by(form).on(blocks, threads);
             calls.push(call);
             calls.push(Call { skew: 3, in_place: in_place(form), ..call });
@@ -103,8 +103,8 @@ fn on_shape(world: usize, (blocks, threads): (u32, u32)) -> Vec<Call> {
 }
 
 /// A small call on every number of blocks, multiples of the ranks or not.
-fn block_counts(world: usize, most: u32, threads: u32) -> Vec<Call> {
-    let forms = sound_forms(Preset::Allfold, world);
+fn block_counts(bench: &Bench, world: usize, most: u32, threads: u32) -> Vec<Call> {
+    let forms = bench.forms(Preset::Allfold, world);
     let call = |(blocks, form)| Call::new(Dtype::F16, 128).by(form).on(blocks, threads);
     (1..=most).flat_map(|blocks| forms.iter().map(move |&form| (blocks, form))).map(call).collect()
 }

@@ -10,7 +10,7 @@ use crate::data::Data;
 use crate::machine::{Memory, raw_buffers};
 use crate::numbers::{read, write};
 use crate::oracle;
-use crate::suite::{Bench, Outcome, sound_forms};
+use crate::suite::{Bench, Outcome};
 
 const DTYPE: Dtype = Dtype::Bf16;
 const ELEMS: usize = 3001;
@@ -69,7 +69,7 @@ pub(super) fn graphs(bench: &Bench) -> Result<Outcome> {
     for world in bench.worlds() {
         let mut comm = bench.communicator(world, bench.options(Preset::Allfold, 1 << 14))?;
         let mut memories = (0..world).map(|rank| bench.machine.memory(rank, BYTES)).collect::<Result<Vec<_>>>()?;
-        for (algorithm, input) in sound_forms(Preset::Allfold, world) {
+        for (algorithm, input) in bench.forms(Preset::Allfold, world) {
             let options = CallOptions { algorithm: Some(algorithm), input: Some(input), ..CallOptions::default() };
             renew(&mut memories, 0)?;
             let graphs = capture(&mut comm, &memories, &options)?;

@@ -6,11 +6,11 @@ use anyhow::Result;
 use crate::call::Call;
 use crate::data::Data;
 use crate::machine::buffers;
-use crate::suite::{Bench, Outcome, in_place, sound_forms};
+use crate::suite::{Bench, Outcome, in_place};
 
 /// Calls of one length in every form, out of place and where allowed in place.
-fn all_forms(world: usize, call: Call) -> impl Iterator<Item = Call> {
-    sound_forms(Preset::Allfold, world).into_iter().flat_map(move |form| {
+fn all_forms(bench: &Bench, world: usize, call: Call) -> impl Iterator<Item = Call> {
+    bench.forms(Preset::Allfold, world).into_iter().flat_map(move |form| {
         let call = call.by(form);
         [Some(call), in_place(form).then_some(Call { in_place: true, ..call })].into_iter().flatten()
     })
@@ -24,7 +24,7 @@ pub(super) fn small_lengths(bench: &Bench) -> Result<Outcome> {
             let kept =
                 |call: &Call| !bench.quick || !in_place_allowed(call) || call.in_place == call.elems.is_multiple_of(2);
             let calls: Vec<_> =
-                (0..=300).flat_map(|elems| all_forms(world, Call::new(dtype, elems))).filter(kept).collect();
+                (0..=300).flat_map(|elems| all_forms(bench, world, Call::new(dtype, elems))).filter(kept).collect();
             bench.run(&mut comm, &calls)?;
         }
     }
@@ -50,7 +50,7 @@ pub(super) fn lengths_by_powers(bench: &Bench) -> Result<Outcome> {
             let base = 1usize << power;
             for dtype in Dtype::ALL {
                 for elems in [base - 1, base, base + 1] {
-                    let calls: Vec<_> = all_forms(world, Call::new(dtype, elems)).collect();
+                    let calls: Vec<_> = all_forms(bench, world, Call::new(dtype, elems)).collect();
                     if power <= every_form_to {
                         bench.run(&mut comm, &calls)?;
                     } else {
@@ -76,7 +76,11 @@ pub(super) fn sizes_others_failed_at(bench: &Bench) -> Result<Outcome> {
         for (turn, &bytes) in sizes_bytes.iter().enumerate() {
             for dtype in Dtype::ALL {
                 let elems = bytes / dtype.bytes();
-                calls.extend(all_forms(world, Call { data: Data::Ramp(turn as u64), ..Call::new(dtype, elems) }));
+                calls.extend(all_forms(
+                    bench,
+                    world,
+                    Call { data: Data::Ramp(turn as u64), ..Call::new(dtype, elems) },
+                ));
             }
         }
         bench.run(&mut comm, &calls)?;

@@ -11,7 +11,7 @@ use crate::call::Call;
 use crate::data::{Data, mix};
 use crate::machine::buffers;
 use crate::numbers::{decode, read};
-use crate::suite::{Bench, Outcome, sound_forms};
+use crate::suite::{Bench, Outcome};
 
 /// Bytes that the driver may keep after communicators have come and gone.
 const KEPT_BYTES: usize = 8 << 20;
@@ -32,7 +32,7 @@ pub(super) fn made_and_dropped(bench: &Bench) -> Result<Outcome> {
         }
         let mut comm = bench.communicator(world, options)?;
         std::thread::sleep(Duration::from_micros(mix(1, 2, turn as u64) % 3000));
-        let forms = sound_forms(Preset::Allfold, world);
+        let forms = bench.forms(Preset::Allfold, world);
         let data = Data::Ramp(turn as u64);
         bench.run(&mut comm, &[Call { data, ..Call::new(Dtype::F32, 100).by(forms[turn % forms.len()]) }])?;
         // Two alive at once, now and then.
@@ -80,7 +80,7 @@ pub(super) fn dropped_in_flight(bench: &Bench) -> Result<Outcome> {
     }
     const ELEMS: usize = 1 << 20;
     let world = bench.machine.most_ranks();
-    for (algorithm, input) in sound_forms(Preset::Allfold, world) {
+    for (algorithm, input) in bench.forms(Preset::Allfold, world) {
         let mut comm = bench.communicator(world, bench.options(Preset::Allfold, 4 * ELEMS))?;
         let mut memories = (0..world).map(|rank| bench.machine.memory(rank, 8 * ELEMS)).collect::<Result<Vec<_>>>()?;
         for memory in &mut memories {

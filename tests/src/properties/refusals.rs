@@ -32,11 +32,11 @@ pub(super) fn refused_lengths(bench: &Bench) -> Result<Outcome> {
                 let last = all[world - 1];
                 all.resize(got, last);
             })?;
-            refused!(error, Error::RankCount { world: w, got: g } if (w, g) == (world, got));
+            refused!(error, Error::RankCount { local: w, got: g } if (w, g) == (world, got));
         }
         for got in (0..=2 * MAX_RANKS + 1).filter(|&got| got != world) {
             let error = setup.typed_refused(comm, got)?;
-            refused!(error, Error::RankCount { world: w, got: g } if (w, g) == (world, got));
+            refused!(error, Error::RankCount { local: w, got: g } if (w, g) == (world, got));
         }
         for rank in 0..world {
             for (input_elems, output_elems) in [(98, 100), (100, 98), (0, 100), (100, 0)] {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::batch;
 use crate::call::Call;
 use crate::data::{Data, mix};
-use crate::suite::{Bench, Outcome, in_place, sound_forms};
+use crate::suite::{Bench, Outcome, in_place};
 
 /// Shape of the CPU's ranks in this file.
 const SHAPE: (u32, u32) = (2, 2);
@@ -15,7 +15,7 @@ const SHAPE: (u32, u32) = (2, 2);
 fn any_call(bench: &Bench, preset: Preset, limits: &Limits, most_elems: usize, number: u64) -> Call {
     let (world, seed) = (limits.world as usize, u64::from(limits.world));
     let any = |what: u64, below: usize| mix(seed, what, number) as usize % below;
-    let forms = sound_forms(preset, world);
+    let forms = bench.forms(preset, world);
     let form = forms[any(0, forms.len())];
     // As many small calls as large ones.
     let elems = any(1, most_elems) >> any(2, most_elems.ilog2() as usize);
@@ -57,7 +57,7 @@ pub(super) fn two_communicators(bench: &Bench) -> Result<Outcome> {
     let mut small = bench.communicator(2, bench.options(Preset::Allfold, 1 << 20))?;
     let values = Data::PerRank([0.0, 1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 0.0]);
     for turn in 0..if bench.quick { 3 } else { 20 } {
-        for form in sound_forms(Preset::Allfold, all) {
+        for form in bench.forms(Preset::Allfold, all) {
             let call = |elems| Call { data: values, ..Call::new(Dtype::Bf16, elems).by(form) };
             bench.run(&mut large, &[call(1 << 17)])?;
             bench.run(&mut small, &[call(1 << (16 - turn % 4))])?;
@@ -71,7 +71,7 @@ pub(super) fn rewritten_inputs(bench: &Bench) -> Result<Outcome> {
         for preset in Preset::ALL {
             let mut comm = bench.communicator(world, bench.options(preset, 1 << 18))?;
             let mut calls = Vec::new();
-            for form in sound_forms(preset, world) {
+            for form in bench.forms(preset, world) {
                 for elems in [1, 512, 4096, 50_000] {
                     for number in 0..if bench.quick { 3 } else { 20 } {
                         let data = Data::Ramp(number);
@@ -86,13 +86,15 @@ pub(super) fn rewritten_inputs(bench: &Bench) -> Result<Outcome> {
 }
 
 pub(super) fn late_rank(bench: &Bench) -> Result<Outcome> {
-    if bench.on_cpu() {
-        return Ok(Outcome::Skipped("a call starts all CPU ranks at once: none can be made late".into()));
+    if bench.on_cpu() && !bench.machine.in_processes() {
+        return Ok(Outcome::Skipped(
+            "a call starts all CPU ranks at once: none of a process's can be made late".into(),
+        ));
     }
-    for world in bench.worlds().skip(1) {
+    for world in bench.worlds().filter(|&world| world > 1) {
         let mut comm = bench.communicator(world, bench.options(Preset::Allfold, 1 << 18))?;
         let mut calls = Vec::new();
-        for form in sound_forms(Preset::Allfold, world) {
+        for form in bench.forms(Preset::Allfold, world) {
             for late in [0, world - 1] {
                 let call = Call { spoil: true, ..Call::new(Dtype::F32, 5000).by(form) };
                 let late = Call { late: Some(late), data: Data::Ramp(1), ..call };
@@ -111,7 +113,7 @@ pub(super) fn given_up(bench: &Bench) -> Result<Outcome> {
     }
     // On the CPU a wait that may look once only is given up sooner or later; on GPUs a rank comes late.
     let (poll_limit, late, most_calls) = if bench.on_cpu() { (1, None, 100_000) } else { (500, Some(1), 1) };
-    for form in sound_forms(Preset::Allfold, 2) {
+    for form in bench.forms(Preset::Allfold, 2) {
         let options = Options { poll_limit: Some(poll_limit), ..bench.options(Preset::Allfold, 4096) };
         let mut comm = bench.communicator(2, options)?;
         let call = Call { late, ..Call::new(Dtype::F32, 1000).by(form) };

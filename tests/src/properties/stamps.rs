@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use half::{bf16, f16};
 
 use crate::machine::{Memory, buffers};
-use crate::suite::{Bench, Outcome, in_place, sound_forms};
+use crate::suite::{Bench, Outcome, in_place};
 
 /// A call whose input is stamps and whose output is checked.
 #[derive(Clone, Copy)]
@@ -22,8 +22,9 @@ struct Stamped {
 const MOST_ELEMS: usize = 1 << 16;
 const OUTPUT_OFFSET_BYTES: usize = 4 * MOST_ELEMS;
 
-fn memories(bench: &Bench, world: usize) -> Result<Vec<Box<dyn Memory>>> {
-    (0..world).map(|rank| bench.machine.memory(rank, 2 * OUTPUT_OFFSET_BYTES)).collect()
+/// Memory of each rank of this process.
+fn memories(bench: &Bench, comm: &Communicator) -> Result<Vec<Box<dyn Memory>>> {
+    comm.local_ranks().map(|rank| bench.machine.memory(rank, 2 * OUTPUT_OFFSET_BYTES)).collect()
 }
 
 fn call(comm: &mut Communicator, memories: &[Box<dyn Memory>], call: Stamped) -> allfold::Result<()> {
@@ -49,10 +50,10 @@ fn call_typed<T: Element>(comm: &mut Communicator, memories: &[Box<dyn Memory>],
 }
 
 /// Every kind of call, round and round.
-fn rounds(preset: Preset, world: usize) -> Vec<Stamped> {
+fn rounds(bench: &Bench, preset: Preset, world: usize) -> Vec<Stamped> {
     let mut calls = Vec::new();
     for elems in [8, 1000, 4096, 17, MOST_ELEMS] {
-        for form in sound_forms(preset, world) {
+        for form in bench.forms(preset, world) {
             let dtype = Dtype::ALL[calls.len() % Dtype::ALL.len()];
             calls.push(Stamped { dtype, elems, form, in_place: in_place(form) && calls.len() % 2 == 1 });
         }
@@ -72,8 +73,8 @@ pub(super) fn stamps_back_to_back(bench: &Bench) -> Result<Outcome> {
         for preset in Preset::ALL {
             let options = Options { stamps: true, cpu_shape: (2, 1), ..bench.options(preset, OUTPUT_OFFSET_BYTES) };
             let mut comm = bench.communicator(world, options)?;
-            let memories = memories(bench, world)?;
-            let calls = rounds(preset, world);
+            let memories = memories(bench, &comm)?;
+            let calls = rounds(bench, preset, world);
             let mut epoch = 0;
             for _ in 0..rounds_of {
                 for &stamped in &calls {
@@ -118,8 +119,8 @@ pub(super) fn stress(bench: &Bench) -> Result<Outcome> {
     let world = bench.machine.most_ranks();
     let options = Options { stamps: true, ..bench.options(Preset::Allfold, OUTPUT_OFFSET_BYTES) };
     let mut comm = bench.communicator(world, options)?;
-    let memories = memories(bench, world)?;
-    let calls = rounds(Preset::Allfold, world);
+    let memories = memories(bench, &comm)?;
+    let calls = rounds(bench, Preset::Allfold, world);
     let mut cycle = calls.iter().copied().cycle();
     let mut done = 0;
     let mut count = |comm: &Communicator, calls: u64| {

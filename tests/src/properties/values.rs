@@ -1,18 +1,18 @@
 //! Values: sums that depend on the order, bits that must not depend on anything, and numbers at the edges.
 
 use allfold::{Algorithm, Dtype, Preset};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::call::Call;
 use crate::data::{Data, EDGES};
 use crate::numbers::{decode, encode, read};
-use crate::suite::{Bench, Outcome, sound_forms};
+use crate::suite::{Bench, Outcome};
 
 /// One call of each form, which must give `want` in every element of every rank.
 fn all_are(bench: &Bench, world: usize, dtype: Dtype, elems: usize, data: Data, want: f32) -> Result<()> {
     let mut comm = bench.communicator(world, bench.options(Preset::Allfold, elems * dtype.bytes()))?;
     let calls =
-        sound_forms(Preset::Allfold, world).into_iter().map(|form| Call { data, ..Call::new(dtype, elems).by(form) });
+        bench.forms(Preset::Allfold, world).into_iter().map(|form| Call { data, ..Call::new(dtype, elems).by(form) });
     let calls: Vec<_> = calls.collect();
     for (call, outputs) in calls.iter().zip(bench.run_one(&mut comm, &calls)?) {
         for (rank, output) in outputs.iter().enumerate() {
@@ -56,7 +56,7 @@ pub(super) fn same_bits(bench: &Bench) -> Result<Outcome> {
         for dtype in Dtype::ALL {
             let mut calls = Vec::new();
             for elems in [small, large] {
-                for form in sound_forms(Preset::Allfold, world) {
+                for form in bench.forms(Preset::Allfold, world) {
                     let call = Call { data: Data::Random(7), ..Call::new(dtype, elems).by(form) };
                     calls.extend([call, Call { skew: 1, ..call }, Call { options: blocks(call, 1), ..call }]);
                 }
@@ -83,7 +83,7 @@ pub(super) fn edge_values(bench: &Bench) -> Result<Outcome> {
         let mut comm = bench.communicator(world, bench.options(Preset::Allfold, 1 << 18))?;
         for dtype in Dtype::ALL {
             let mut calls = Vec::new();
-            for form in sound_forms(Preset::Allfold, world) {
+            for form in bench.forms(Preset::Allfold, world) {
                 let call = Call::new(dtype, pairs).by(form);
                 calls.push(Call { data: Data::Edges(1), ..call });
                 calls.push(Call { data: Data::Edges(2), skew: 3, ..call });
@@ -105,7 +105,8 @@ pub(super) fn edge_values(bench: &Bench) -> Result<Outcome> {
         // Past the range of f16, which some take a bf16 through.
         let mut comm = bench.communicator(2, bench.options(Preset::Allfold, 4096))?;
         let call = Call { data: Data::First(1e30, 1.0), ..Call::new(Dtype::Bf16, 64) };
-        for output in &bench.run_one(&mut comm, &[call.by((Algorithm::OneShot, allfold::InputMode::Registered))])?[0] {
+        let form = bench.forms(Preset::Allfold, 2).into_iter().find(|form| form.0 == Algorithm::OneShot);
+        for output in &bench.run_one(&mut comm, &[call.by(form.context("a one-shot is everywhere")?)])?[0] {
             ensure!(read(Dtype::Bf16, output, 0) == encode(Dtype::Bf16, 1e30), "1e30 was lost");
             ensure!((1..64).all(|elem| decode(Dtype::Bf16, read(Dtype::Bf16, output, elem)) == 2.0), "1 + 1 is not 2");
         }

@@ -13,6 +13,7 @@ pub const LIMITS: Limits = Limits {
     staging_bytes: 1 << 40,
     scratch_bytes: 1 << 40,
     landing_bytes: 1 << 40,
+    reaches_buffers: true,
 };
 
 pub fn limits(world: u32) -> Limits {

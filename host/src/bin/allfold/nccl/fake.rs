@@ -167,6 +167,6 @@ fn what_nccl_cannot_take_is_refused_before_a_group_is_started() {
     let error = nccl.all_reduce(&host).expect_err("host memory");
     assert!(matches!(error, NcclError::HostMemory { rank: 0 }), "{error:?}");
     let error = nccl.all_reduce(&buffers::<f32>()[..1]).expect_err("one rank of two");
-    assert!(matches!(error, NcclError::Buffers(allfold::Error::RankCount { world: 2, got: 1 })), "{error:?}");
+    assert!(matches!(error, NcclError::Buffers(allfold::Error::RankCount { local: 2, got: 1 })), "{error:?}");
     assert_eq!(calls(), ["init [0, 1]"]);
 }

@@ -70,6 +70,7 @@ mod tests {
         staging_bytes: 1 << 26,
         scratch_bytes: 1 << 26,
         landing_bytes: 1 << 24,
+        reaches_buffers: true,
     };
 
     #[test]

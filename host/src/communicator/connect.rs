@@ -1,0 +1,52 @@
+//! A communicator whose ranks are processes of their own: agree, then connect, and every rank has it or none.
+
+use super::{Backend, Communicator};
+use crate::cpu::CpuRanks;
+use crate::error::Result;
+use crate::options::Options;
+use crate::plan::Limits;
+use crate::processes::{Meeting, agree, describe};
+use crate::rendezvous::Rendezvous;
+use crate::setup::prepare;
+
+impl Communicator {
+    /// This process's rank of `rendezvous`' ranks, each on the CPU of this machine and in a process of its own, made for what
+    /// [`Options::for_processes`] says.
+    ///
+    /// # Errors
+    /// As [`Communicator::connect_cpu_with`].
+    pub fn connect_cpu(rendezvous: &dyn Rendezvous) -> Result<Communicator> {
+        Communicator::connect_cpu_with(rendezvous, Options::for_processes())
+    }
+
+    /// This process's rank of `rendezvous`' ranks, each on the CPU of this machine and in a process of its own. All ranks call
+    /// it with the same options; it returns when all are connected, or fails on all within [`Options::connect_timeout`], and
+    /// then leaves nothing behind. `rendezvous` is not used any more then.
+    ///
+    /// A call names this rank's buffers, and all ranks must make the same calls: of the same length and dtype, with the same
+    /// [`CallOptions`](crate::CallOptions). That is not checked, and a rank whose own buffers are refused keeps the others
+    /// waiting. With registered input only pushes are possible: other algorithms get
+    /// [`Error::OutOfReach`](crate::Error::OutOfReach).
+    ///
+    /// A rank may be dropped at any time: its peers keep the memory that they have mapped. A call that waits for a rank that
+    /// is gone, or whose process ended, waits for ever unless [`Options::poll_limit`] says for how long.
+    ///
+    /// # Errors
+    /// Those of [`Communicator::cpu_with`]; [`Error::NoSuchRank`](crate::Error::NoSuchRank),
+    /// [`Error::Rendezvous`](crate::Error::Rendezvous), [`Error::Disagreement`](crate::Error::Disagreement),
+    /// [`Error::TooLittleMemory`](crate::Error::TooLittleMemory), [`Error::Host`](crate::Error::Host) when memory, threads or
+    /// file descriptors run out; and on the other ranks [`Error::RankFailed`](crate::Error::RankFailed).
+    pub fn connect_cpu_with(rendezvous: &dyn Rendezvous, options: Options) -> Result<Communicator> {
+        let meeting = Meeting::new(rendezvous, options.connect_timeout)?;
+        let members = meeting.members();
+        let prepared = || {
+            let (_, layout, limits) = prepare(members.world as usize, &options, Options::CPU_LANDING_BYTES)?;
+            CpuRanks::check(&options)?;
+            Ok(((layout, limits), describe("CPU ranks", &options, &layout)?))
+        };
+        let (layout, limits) = agree(&meeting, prepared())?;
+        let limits = Limits { reaches_buffers: members.all_local(), ..limits };
+        let ranks = CpuRanks::connect(&meeting, layout, &options, limits)?;
+        Ok(Communicator::of(members, options, Backend::Cpu(ranks)))
+    }
+}

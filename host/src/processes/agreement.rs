@@ -1,0 +1,157 @@
+//! What has to be the same on all ranks, as text that each tells the others. Whatever a plan depends on is in it.
+
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, WorkspaceLayout};
+
+use super::{Meeting, host};
+use crate::error::{Error, Result};
+use crate::options::Options;
+
+/// What a communicator is made for, line by line; in the order in which a difference is told.
+type Description = Vec<(&'static str, String)>;
+
+/// What ranks compare before anything is allocated: version, host, and what `options` and `layout` say.
+///
+/// # Errors
+/// [`Error::Host`] where this host does not say which it is.
+pub(crate) fn describe(backend: &'static str, options: &Options, layout: &WorkspaceLayout) -> Result<Vec<u8>> {
+    let mut lines: Description = vec![("the version of allfold", env!("CARGO_PKG_VERSION").to_owned())];
+    lines.extend(host::identity()?);
+    lines.push(("what ranks run on", backend.to_owned()));
+    lines.extend(of_options(options));
+    // Where kernels of one version number differ all the same.
+    lines.push(("the layout of a workspace", format!("{layout:?}")));
+    Ok(lines.into_iter().flat_map(|(what, value)| format!("{what}\t{value}\n").into_bytes()).collect())
+}
+
+fn of_options(options: &Options) -> Description {
+    // Each by its name, so that a new option is seen here.
+    let Options {
+        protocol,
+        custom,
+        delays: _, // A rank's own: it changes when things happen, and not which.
+        dtypes,
+        inputs,
+        algorithms,
+        tuning,
+        capacity_bytes,
+        landing_bytes,
+        max_blocks,
+        early_launch: _, // A rank's own.
+        poll_limit: _,   // A rank's own.
+        stamps: _,       // Of a rank's own kernels.
+        last_epoch,
+        cpu_shape,
+        connect_timeout: _, // A rank's own.
+    } = options;
+    let dtypes = Dtype::ALL.into_iter().filter(|dtype| dtypes.contains(dtype)).map(Dtype::name);
+    let algorithms = Algorithm::ALL.into_iter().filter(|algorithm| algorithms.contains(algorithm)).map(Algorithm::name);
+    let or_default = |number: Option<u64>| number.map_or("the default".to_owned(), |number| number.to_string());
+    vec![
+        ("Options::protocol", protocol.name().to_owned()),
+        ("Options::custom", custom.map_or("none".to_owned(), |protocol| format!("{:#x}", protocol.encode()))),
+        ("Options::dtypes", format!("[{}]", dtypes.collect::<Vec<_>>().join(", "))),
+        // In order: the first is what a call gets that asks for none.
+        ("Options::inputs", format!("[{}]", inputs.iter().map(|input| input.name()).collect::<Vec<_>>().join(", "))),
+        ("Options::algorithms", format!("[{}]", algorithms.collect::<Vec<_>>().join(", "))),
+        (
+            "Options::tuning",
+            tuning
+                .as_ref()
+                .map_or("none".to_owned(), |table| format!("a table of fingerprint {:#x}", table.fingerprint())),
+        ),
+        ("Options::capacity_bytes", capacity_bytes.to_string()),
+        ("Options::landing_bytes", or_default(*landing_bytes)),
+        ("Options::max_blocks", or_default(max_blocks.map(u64::from))),
+        ("Options::last_epoch", last_epoch.to_string()),
+        ("Options::cpu_shape", format!("{cpu_shape:?}")),
+    ]
+}
+
+/// Compares what [`describe`] said on each rank; `mine` is what this rank has prepared, and its description.
+///
+/// # Errors
+/// That of `mine`; [`Error::Disagreement`] for the first line that is not the same on all, on each rank the same;
+/// [`Error::RankFailed`], [`Error::Rendezvous`].
+pub(crate) fn agree<T>(meeting: &Meeting<'_>, mine: Result<(T, Vec<u8>)>) -> Result<T> {
+    let ((prepared, _), descriptions) = meeting.step(mine, |(_, description)| description.clone())?;
+    compare(&descriptions)?;
+    Ok(prepared)
+}
+
+fn compare(descriptions: &[Vec<u8>]) -> Result<()> {
+    let texts: Vec<_> = descriptions.iter().map(|text| String::from_utf8_lossy(text)).collect();
+    let mut lines: Vec<_> = texts.iter().map(|text| text.lines()).collect();
+    loop {
+        let line: Vec<_> = lines.iter_mut().map(Iterator::next).collect();
+        if line.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        if line.windows(2).any(|pair| pair[0] != pair[1]) {
+            return Err(disagreement(&line));
+        }
+    }
+}
+
+/// A line's name and value.
+fn parts(line: Option<&str>) -> (&str, &str) {
+    line.and_then(|line| line.split_once('\t')).unwrap_or(("more", "nothing"))
+}
+
+/// The error for a line that differs, as each rank has it.
+fn disagreement(line: &[Option<&str>]) -> Error {
+    let what = line.iter().map(|&line| parts(line).0).next().unwrap_or_default().to_owned();
+    let mut values: Vec<(String, Vec<u32>)> = Vec::new();
+    for (rank, &line) in (0..).zip(line) {
+        let value = parts(line).1;
+        match values.iter_mut().find(|(known, _)| known == value) {
+            Some((_, ranks)) => ranks.push(rank),
+            None => values.push((value.to_owned(), vec![rank])),
+        }
+    }
+    Error::Disagreement { what, values }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> WorkspaceLayout {
+        WorkspaceLayout::new(2, 128, 128, 128).expect("it is small")
+    }
+
+    fn of(options: &Options) -> Vec<u8> {
+        describe("CPU ranks", options, &layout()).expect("there is /proc")
+    }
+
+    #[test]
+    fn ranks_alike_agree_whatever_the_order_of_what_has_none() {
+        let options = Options::default();
+        let mut turned = options.clone();
+        turned.dtypes.reverse();
+        turned.algorithms.reverse();
+        turned.poll_limit = Some(7);
+        compare(&[of(&options), of(&turned), of(&options)]).expect("nothing differs that matters");
+    }
+
+    #[test]
+    fn the_first_difference_is_named_with_its_ranks() {
+        let options = Options::default();
+        let other = Options { capacity_bytes: 4096, last_epoch: 3, ..Options::default() };
+        let error = compare(&[of(&options), of(&other), of(&options)]).expect_err("they differ");
+        assert_eq!(
+            error.to_string(),
+            "ranks disagree on Options::capacity_bytes: 67108864 on ranks [0, 2], 4096 on ranks [1]"
+        );
+    }
+
+    #[test]
+    fn what_another_version_says_is_a_difference_and_no_panic() {
+        for other in [&b""[..], b"\xff\xfe\n\n\t\t", b"the version of allfold\t9.9.9\n"] {
+            let said = [of(&Options::default()), other.to_vec()];
+            let error = compare(&said).expect_err("they differ");
+            assert!(error.to_string().starts_with("ranks disagree on the version of allfold: "), "{error}");
+            let error = compare(&[said[1].clone(), said[0].clone()]).expect_err("they differ");
+            assert!(matches!(error, Error::Disagreement { .. }), "{error}");
+        }
+    }
+}

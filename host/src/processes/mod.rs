@@ -1,0 +1,37 @@
+//! Ranks that are processes of their own: how they come to one communicator, whatever the backend. Uses `std`, `rustix` and a
+//! [`Rendezvous`](crate::rendezvous::Rendezvous).
+//!
+//! | file | what |
+//! |---|---|
+//! | `meeting.rs` | steps that succeed on all ranks or fail on all |
+//! | `agreement.rs` | what has to be the same on all ranks, compared |
+//! | `host.rs` | which host this is, and whose process |
+//! | `descriptors.rs` | a file descriptor of each rank to all others |
+//! | `room.rs` | whether there is memory for all |
+//! | `shared_memory.rs` | memory that all of them map |
+//!
+//! The way of a connection:
+//!
+//! ```text
+//! meet          versions, host, options compared           -> Error::Disagreement on every rank
+//! allocate      if there is room, each its own workspace   -> its error, and Error::RankFailed on the others
+//! exchange      a descriptor of it to every other rank     -> as above
+//! map           each rank the workspaces of all others     -> as above
+//! ```
+//!
+//! Nothing is left behind, however it ends: the memory has no name, the sockets are abstract ones, and descriptors are closed
+//! once the memory is mapped. Memory lives until the last process that has mapped it unmaps it or ends: a rank that leaves
+//! takes nothing from its peers.
+
+mod agreement;
+mod descriptors;
+mod host;
+mod meeting;
+mod room;
+mod shared_memory;
+
+pub(crate) use agreement::{agree, describe};
+pub(crate) use descriptors::exchange;
+pub(crate) use meeting::Meeting;
+pub(crate) use room::check_room;
+pub(crate) use shared_memory::SharedMemory;

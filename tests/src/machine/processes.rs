@@ -1,0 +1,63 @@
+//! Ranks as processes on the CPU, seen from one of them: memory is this process's own, and the rendezvous is the test's.
+
+use std::time::Duration;
+
+use allfold::rendezvous::Rendezvous;
+use allfold::{Communicator, Error, Options};
+use anyhow::Result;
+use cust::stream::Stream;
+
+use super::cpu::HostMemory;
+use super::{Machine, Memory};
+
+/// How late a rank is that is made to come late.
+const DELAY: Duration = Duration::from_millis(5);
+
+/// The ranks of a rendezvous.
+pub struct ProcessMachine<'a>(pub &'a dyn Rendezvous);
+
+impl Machine for ProcessMachine<'_> {
+    fn name(&self) -> String {
+        format!("rank {} of {} processes", self.0.rank(), self.0.world())
+    }
+
+    fn devices(&self) -> Option<&[u32]> {
+        None
+    }
+
+    fn most_ranks(&self) -> usize {
+        self.0.world() as usize
+    }
+
+    fn in_processes(&self) -> bool {
+        true
+    }
+
+    fn poll_limit(&self) -> u64 {
+        // As for threads, and processes prepare their inputs each for itself.
+        300_000
+    }
+
+    fn communicator(&self, world: usize, options: Options) -> allfold::Result<Communicator> {
+        match world == self.most_ranks() {
+            true => Communicator::connect_cpu_with(self.0, options),
+            false => Err(Error::WorldSize { world }),
+        }
+    }
+
+    fn streams(&self, _rank: usize, _count: usize) -> Result<Vec<Stream>> {
+        Ok(Vec::new())
+    }
+
+    fn chain(&self, _rank: usize, _stream: &Stream) -> Result<()> {
+        Ok(())
+    }
+
+    fn make_current(&self, _rank: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn memory(&self, _rank: usize, bytes: usize) -> Result<Box<dyn Memory>> {
+        Ok(Box::new(HostMemory::new(bytes, DELAY)))
+    }
+}
