@@ -56,7 +56,7 @@ const _: () = sent::<Communicator>();
 
 enum Backend {
     Cpu(CpuRanks),
-    Cuda(CudaRanks),
+    Cuda(Box<CudaRanks>),
 }
 
 impl Communicator {
@@ -97,7 +97,7 @@ impl Communicator {
     pub fn cuda_with(devices: &[u32], options: Options) -> Result<Communicator> {
         let (world, layout, limits) = prepare(devices.len(), &options, Options::LANDING_BYTES)?;
         let ranks = CudaRanks::new(devices, layout, &options, limits)?;
-        Ok(Communicator::of(Members::all(world), options, Backend::Cuda(ranks)))
+        Ok(Communicator::of(Members::all(world), options, Backend::Cuda(Box::new(ranks))))
     }
 
     fn of(members: Members, options: Options, backend: Backend) -> Communicator {

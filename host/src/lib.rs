@@ -82,7 +82,7 @@
 //!
 //! # Results
 //!
-//! Every sum is taken in rank order, f16 and bf16 in f32 with one rounding at the end: all ranks get the same bits,
+//! Every sum is taken in rank order, f16 and bf16 in f32 with one rounding at the end, and sums of i32 wrap: all ranks get the same bits,
 //! whatever the size and the algorithm. A NaN stays a NaN; its payload is the machine's affair.
 //!
 //! # Features

@@ -123,15 +123,14 @@ pub const ROWS: &[Row] = &[
 
 /// By how many bytes a call counts where a row has a limit. Rows are measured on floating-point numbers. A push of integers moves
 /// a flag beside each word, twice the bytes: then a two-shot push has lost to what moves them once from 1 or 2 MiB on, by the cost
-/// model and on two H200 (`host/benches/record/h200x2/2026-11-30-i32/`).
+/// model and on two H200 (`host/benches/record/h200x2/2026-11-30-second/`).
 fn counted_bytes(algorithm: Algorithm, dtype: Dtype, bytes: u64) -> u64 {
     let times = match algorithm {
-        _ if dtype.landing_packs() == 1 => 1,
         Algorithm::OneShotPush => 2,
         Algorithm::TwoShotPush => 16,
         Algorithm::OneShot | Algorithm::TwoShot | Algorithm::OnePass | Algorithm::Exchange => 1,
     };
-    bytes.saturating_mul(times)
+    if dtype.landing_packs() > 1 { bytes.saturating_mul(times) } else { bytes }
 }
 
 /// The row for a call of `bytes` over `world` ranks, among those whose algorithm `usable` allows.

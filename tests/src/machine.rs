@@ -12,7 +12,7 @@ mod processes;
 
 pub use cpu::CpuMachine;
 pub use cuda::CudaMachine;
-pub use processes::ProcessMachine;
+pub use processes::{CudaProcess, ProcessMachine};
 
 /// Bytes to which every memory is aligned.
 pub const MEMORY_ALIGN_BYTES: usize = 256;

@@ -2,6 +2,7 @@
 
 use super::{Backend, Communicator};
 use crate::cpu::CpuRanks;
+use crate::cuda::CudaRanks;
 use crate::error::Result;
 use crate::options::Options;
 use crate::plan::Limits;
@@ -48,5 +49,36 @@ impl Communicator {
         let limits = Limits { reaches_buffers: members.all_local(), ..limits };
         let ranks = CpuRanks::connect(&meeting, layout, &options, limits)?;
         Ok(Communicator::of(members, options, Backend::Cpu(ranks)))
+    }
+
+    /// This process's rank of `rendezvous`' ranks, on GPU `ordinal` as this process counts, made for what
+    /// [`Options::for_processes`] says.
+    ///
+    /// # Errors
+    /// As [`Communicator::connect_cuda_with`].
+    pub fn connect_cuda(ordinal: u32, rendezvous: &dyn Rendezvous) -> Result<Communicator> {
+        Communicator::connect_cuda_with(ordinal, rendezvous, Options::for_processes())
+    }
+
+    /// This process's rank of `rendezvous`' ranks, on GPU `ordinal` as this process counts: it need not see the others' GPUs.
+    /// Otherwise as [`Communicator::connect_cpu_with`], and calls are those of [`Communicator::cuda_with`]: asynchronous, in
+    /// the order of this rank's stream, and captured by each rank into a graph of its own.
+    ///
+    /// Ranks that share a GPU from several processes take turns on it by time slices, and wait long for each other.
+    ///
+    /// # Errors
+    /// Those of [`Communicator::cuda_with`] and of [`Communicator::connect_cpu_with`]; [`Error::Driver`](crate::Error::Driver)
+    /// also where a peer's memory cannot be mapped.
+    pub fn connect_cuda_with(ordinal: u32, rendezvous: &dyn Rendezvous, options: Options) -> Result<Communicator> {
+        let meeting = Meeting::new(rendezvous, options.connect_timeout)?;
+        let members = meeting.members();
+        let prepared = || {
+            let (_, layout, limits) = prepare(members.world as usize, &options, Options::LANDING_BYTES)?;
+            Ok(((layout, limits), describe("GPUs", &options, &layout)?))
+        };
+        let (layout, limits) = agree(&meeting, prepared())?;
+        let limits = Limits { reaches_buffers: members.all_local(), ..limits };
+        let ranks = CudaRanks::connect(&meeting, ordinal, layout, &options, limits)?;
+        Ok(Communicator::of(members, options, Backend::Cuda(Box::new(ranks))))
     }
 }

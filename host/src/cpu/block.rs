@@ -1,6 +1,16 @@
-//! The barrier of one block's threads.
+//! How threads wait: the barrier of one block, and what they do between two looks.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Gives the processor away, the more the longer the wait: peers may share this core.
+pub(super) fn relax(tries: u64) {
+    match tries {
+        0..16 => std::hint::spin_loop(),
+        16..4096 => std::thread::yield_now(),
+        _ => std::thread::sleep(Duration::from_micros(50)),
+    }
+}
 
 /// Joins the threads of a block again and again, and says each time whether all of them brought `true`.
 pub(super) struct Block {

@@ -16,7 +16,7 @@ use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::status::GaveUp;
 
-use super::block::Block;
+use super::block::{Block, relax};
 
 /// One thread of a rank, in one call.
 #[derive(Clone, Copy)]
@@ -101,9 +101,9 @@ impl<'a> Cpu<'a> {
 
     fn st_elem_at<T: Element>(&self, address: u64, word: u32) {
         match T::DTYPE {
-            // SAFETY: an element of a region of `args`, aligned to itself. In a call it is accessed only atomically.
             Dtype::F32 | Dtype::I32 => {
-                unsafe { AtomicU32::from_ptr(address as *mut u32) }.store(word, Ordering::Relaxed)
+                // SAFETY: an element of a region of `args`, aligned to itself. In a call it is accessed only atomically.
+                unsafe { AtomicU32::from_ptr(address as *mut u32) }.store(word, Ordering::Relaxed);
             }
             Dtype::F16 | Dtype::Bf16 => {
                 // SAFETY: as above.
@@ -116,15 +116,6 @@ impl<'a> Cpu<'a> {
 fn store(halves: [&AtomicU64; 2], value: Pack) {
     let values: [u64; 2] = bytemuck::cast(value.0);
     halves.into_iter().zip(values).for_each(|(half, value)| half.store(value, Ordering::Relaxed));
-}
-
-/// Gives the processor away, the more the longer the wait: peers may share this core.
-pub(super) fn relax(tries: u64) {
-    match tries {
-        0..16 => std::hint::spin_loop(),
-        16..4096 => std::thread::yield_now(),
-        _ => std::thread::sleep(Duration::from_micros(50)),
-    }
 }
 
 impl Machine for Cpu<'_> {
@@ -263,20 +254,17 @@ impl Machine for Cpu<'_> {
     fn clear_pack(&self, emitter: Rank, at: Landing) {
         store(self.landing(self.own_slot(emitter), at), Pack([MARKER; PACK_WORDS]));
     }
-    // Each two words of a pack are one atomic word here: what is true of pairs is true of packs.
+    // ORDER: of pairs as of packs. Each two words of a pack are one atomic word here.
     #[inline]
     fn push_pairs(&self, listener: Rank, at: Landing, value: Pack) {
-        // ORDER: that of `push_pack`.
         self.push_pack(listener, at, value);
     }
     #[inline]
     fn poll_pairs(&self, emitter: Rank, at: Landing) -> Pack {
-        // ORDER: that of `poll_pack`.
         self.poll_pack(emitter, at)
     }
     #[inline]
     fn clear_pairs(&self, emitter: Rank, at: Landing) {
-        // ORDER: that of `clear_pack`.
         self.clear_pack(emitter, at);
     }
     #[inline]

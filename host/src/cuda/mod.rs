@@ -10,8 +10,10 @@
 //! | `kernels.rs` | the kernels of a communicator, loaded on one GPU |
 //! | `residency.rs` | how many blocks each communicator may hold of a GPU |
 //! | `prepare.rs` | what has to be there before ranks can run |
+//! | `connect.rs` | the same where peers are other processes |
 //! | `ranks.rs` | workspaces and streams of all ranks; a plan made into launches |
 
+mod connect;
 pub mod device;
 pub(crate) mod driver;
 pub mod graph;

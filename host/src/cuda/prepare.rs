@@ -1,11 +1,12 @@
 //! What has to be there before the ranks of a communicator can run: peers in reach, blocks, queues, clean workspaces.
 
-use allfold_kernels::protocol::abi::{MARKER, MAX_BLOCKS, WorkspaceLayout, first_words};
+use allfold_kernels::protocol::abi::{Algorithm, MARKER, MAX_BLOCKS, WorkspaceLayout, first_words};
 
 use super::device::Device;
+use super::kernels::Kernels;
 use super::peer::{self, PeerError};
 use super::ptx;
-use super::raw::{Context, DeviceMemory};
+use super::raw::Context;
 use super::residency::Hold;
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -17,6 +18,20 @@ const _: () = assert!(MARKER == u32::from_ne_bytes([MARKER_BYTE; 4]));
 /// Whether the kernels that this device gets may be launched early.
 pub(super) fn waits(device: &Device) -> bool {
     ptx::target(device.compute_capability).is_some_and(ptx::Target::waits)
+}
+
+/// Refuses an environment in which each launch waits for its end: a rank would wait for peers that are not launched yet.
+pub(super) fn check_launches() -> Result<()> {
+    match std::env::var_os("CUDA_LAUNCH_BLOCKING").is_some_and(|value| value != "0" && !value.is_empty()) {
+        true => Err(Error::LaunchBlocking),
+        false => Ok(()),
+    }
+}
+
+/// Threads of the largest block of each algorithm's kernels on GPU `ordinal`; `beside`: see [`Kernels::max_threads`].
+pub(super) fn most_threads(kernels: &Kernels, ordinal: u32, beside: bool) -> Result<[u32; Algorithm::ALL.len()]> {
+    let max_threads = Algorithm::ALL.map(|algorithm| kernels.max_threads(algorithm, beside));
+    if max_threads.contains(&0) { Err(Error::KernelTooLarge { ordinal }) } else { Ok(max_threads) }
 }
 
 /// What a communicator holds of its GPUs.
@@ -79,15 +94,14 @@ pub(super) fn reach_peers(ordinals: &[u32], contexts: &[Context]) -> Result<()> 
 
 /// Makes a new workspace what kernels expect: its first words as `first_words` says, landing slots full of markers,
 /// the rest zero.
-pub(super) fn clear(workspace: &DeviceMemory, layout: &WorkspaceLayout, last_epoch: u64) -> Result<()> {
-    let context = workspace.context();
+pub(super) fn clear(context: &Context, address: u64, layout: &WorkspaceLayout, last_epoch: u64) -> Result<()> {
     let words: Vec<u8> = first_words(last_epoch).flat_map(u64::to_ne_bytes).collect();
     let landing_bytes = layout.total_bytes - layout.landing_offset_bytes;
-    // SAFETY: the allocation is this function's alone so far. The calls wait until the work is done.
+    // SAFETY: the workspace is this function's alone so far. The calls wait until the work is done.
     unsafe {
-        context.memset(workspace.address(), 0, workspace.bytes())?;
-        context.memset(workspace.address() + layout.landing_offset_bytes as u64, MARKER_BYTE, landing_bytes)?;
-        context.copy_to_device(workspace.address(), &words)?;
+        context.memset(address, 0, layout.total_bytes)?;
+        context.memset(address + layout.landing_offset_bytes as u64, MARKER_BYTE, landing_bytes)?;
+        context.copy_to_device(address, &words)?;
     }
     Ok(())
 }

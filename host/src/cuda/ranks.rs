@@ -13,8 +13,8 @@ use allfold_kernels::protocol::status::ABANDONED;
 
 use super::device::Device;
 use super::kernels::{self, Kernel, Kernels};
-use super::prepare::{Held, clear, hold_blocks, reach_peers, waits};
-use super::raw::{Context, DeviceMemory, Function, Start};
+use super::prepare::{Held, check_launches, clear, hold_blocks, most_threads, reach_peers, waits};
+use super::raw::{Context, DeviceMemory, Function, ShareableMemory, Start};
 use super::residency::Hold;
 use super::stream::RawStream;
 use crate::arguments::Workspaces;
@@ -29,9 +29,11 @@ use crate::tuning::Origin;
 /// Blocks and threads of the stamp kernels, which wait for nobody.
 const STAMP_GRID: (u32, u32) = (256, 256);
 
-/// All ranks of one communicator.
+/// The ranks of one communicator that this process drives, and the workspaces of all.
 pub(crate) struct CudaRanks {
     ranks: Vec<Rank>,
+    /// Workspaces of ranks in other processes.
+    peers: Vec<ShareableMemory>,
     workspaces: Workspaces,
     limits: Limits,
     /// Whether kernels are launched early. Never where ranks share a GPU.
@@ -40,25 +42,55 @@ pub(crate) struct CudaRanks {
     _holds: Vec<Hold>,
 }
 
+/// What [`CudaRanks`] are made of.
+pub(super) struct Made {
+    pub(super) ranks: Vec<Rank>,
+    pub(super) peers: Vec<ShareableMemory>,
+    pub(super) workspaces: Workspaces,
+    pub(super) limits: Limits,
+    pub(super) early: bool,
+    pub(super) options: Options,
+    pub(super) holds: Vec<Hold>,
+}
+
 impl Drop for CudaRanks {
-    /// Waits for all work on the GPUs: a peer's kernel may still use any rank's workspace. Where that cannot be waited for,
-    /// the workspaces are left alone for good: better lost than freed under a kernel that runs.
+    /// Waits for all work on this process's GPUs: any of its kernels may still use any rank's workspace. Where that cannot be
+    /// waited for, the workspaces are left alone for good: better lost than freed under a kernel that runs. Kernels of other
+    /// processes use mappings of their own.
     fn drop(&mut self) {
         for rank in &self.ranks {
             if let Err(error) = rank.context.finish() {
                 tracing::warn!(%error, "the workspaces of a dropped communicator are lost");
-                std::mem::forget(std::mem::take(&mut self.ranks));
+                std::mem::forget((std::mem::take(&mut self.ranks), std::mem::take(&mut self.peers)));
                 return;
             }
         }
     }
 }
 
-struct Rank {
-    device: u32,
-    context: Context,
-    kernels: Arc<Kernels>,
-    workspace: DeviceMemory,
+/// A rank that this process drives.
+pub(super) struct Rank {
+    pub(super) device: u32,
+    pub(super) context: Context,
+    pub(super) kernels: Arc<Kernels>,
+    pub(super) workspace: Workspace,
+}
+
+/// The memory of a rank's workspace.
+pub(super) enum Workspace {
+    /// Of this process alone.
+    Private(DeviceMemory),
+    /// That other processes map.
+    Shareable(ShareableMemory),
+}
+
+impl Workspace {
+    fn address(&self) -> u64 {
+        match self {
+            Workspace::Private(memory) => memory.address(),
+            Workspace::Shareable(memory) => memory.address(),
+        }
+    }
 }
 
 impl CudaRanks {
@@ -68,9 +100,7 @@ impl CudaRanks {
         options: &Options,
         limits: Limits,
     ) -> Result<CudaRanks> {
-        if std::env::var_os("CUDA_LAUNCH_BLOCKING").is_some_and(|value| value != "0" && !value.is_empty()) {
-            return Err(Error::LaunchBlocking);
-        }
+        check_launches()?;
         let devices = ordinals.iter().map(|&ordinal| Ok(Device::get(ordinal)?)).collect::<Result<Vec<_>>>()?;
         if let Some(table) = &options.tuning {
             table.check_device(&Origin::gpus(devices.iter().map(|device| (device.ordinal, &*device.name))))?;
@@ -89,26 +119,29 @@ impl CudaRanks {
                 Some(rank) => Arc::clone(&rank.kernels),
                 None => Arc::new(Kernels::load(&context, device, options, limits.world)?),
             };
-            for (most, algorithm) in max_threads.iter_mut().zip(Algorithm::ALL) {
-                *most = (*most).min(kernels.max_threads(algorithm, beside));
-            }
-            if max_threads.contains(&0) {
-                return Err(Error::KernelTooLarge { ordinal: device.ordinal });
+            for (most, here) in max_threads.iter_mut().zip(most_threads(&kernels, device.ordinal, beside)?) {
+                *most = (*most).min(here);
             }
 
             let workspace = DeviceMemory::alloc(&context, layout.total_bytes)?;
-            clear(&workspace, &layout, options.last_epoch)?;
+            clear(&context, workspace.address(), &layout, options.last_epoch)?;
             *address = workspace.address();
-            ranks.push(Rank { device: device.ordinal, context, kernels, workspace });
+            ranks.push(Rank { device: device.ordinal, context, kernels, workspace: Workspace::Private(workspace) });
         }
-        Ok(CudaRanks {
+        Ok(CudaRanks::of(Made {
+            ranks,
+            peers: Vec::new(),
             workspaces: Workspaces::new(addresses, layout, Members::all(limits.world), options),
             limits: Limits { max_blocks, max_threads, ..limits },
             early,
-            ranks,
             options: options.clone(),
-            _holds: holds,
-        })
+            holds,
+        }))
+    }
+
+    pub(super) fn of(made: Made) -> CudaRanks {
+        let Made { ranks, peers, workspaces, limits, early, options, holds } = made;
+        CudaRanks { ranks, peers, workspaces, limits, early, options, _holds: holds }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -117,11 +150,12 @@ impl CudaRanks {
 
     /// Refuses buffers that are not device memory, and streams in which a rank would wait behind another.
     pub(crate) fn check_place(&self, buffers: &[RawBuffers<'_>]) -> Result<()> {
-        for (rank, (b, here)) in (0..).zip(buffers.iter().zip(&self.ranks)) {
+        let first = self.workspaces.members.first;
+        for (rank, (b, here)) in (first..).zip(buffers.iter().zip(&self.ranks)) {
             let Place::Device(stream) = b.place else {
                 return Err(Error::WrongMemory { rank, got: "host", expected: "GPUs" });
             };
-            for (other, (c, there)) in (0..rank).zip(buffers.iter().zip(&self.ranks)) {
+            for (other, (c, there)) in (first..rank).zip(buffers.iter().zip(&self.ranks)) {
                 let Place::Device(other_stream) = c.place else { continue };
                 let waits = stream == other_stream || waits_for_all(stream) || waits_for_all(other_stream);
                 if here.device == there.device && waits {

@@ -15,6 +15,7 @@ mod device;
 mod launch_ex;
 mod memory;
 mod module;
+mod shareable;
 mod stream;
 
 pub use capture::{Capture, CapturedGraph, ExecutableGraph};
@@ -22,6 +23,7 @@ pub use context::{Context, Current};
 pub use device::DeviceHandle;
 pub use memory::DeviceMemory;
 pub use module::{Function, Module, Start};
+pub use shareable::ShareableMemory;
 pub use stream::{Event, Stream};
 
 /// A driver call that failed.

@@ -1,6 +1,4 @@
-//! What host and device must agree on: limits, dtypes, phases, kernel arguments, the layout of a rank's workspace, and
-//! the names of entry points. A number that both sides use is here, or in `workspace.rs` and passed on
-//! here, and nowhere else.
+//! What host and device must agree on. A number that both sides use is here, or in `workspace.rs` and passed on here.
 
 use core::mem::size_of;
 
@@ -35,7 +33,7 @@ pub enum Dtype {
     F16,
     /// bfloat16, summed in f32.
     Bf16,
-    /// 32-bit integer in two's complement; sums wrap.
+    /// 32-bit integer; sums wrap.
     I32,
 }
 
@@ -66,8 +64,7 @@ impl Dtype {
         }
     }
 
-    /// Packs of a landing slot that a pack of data takes: two where each word has a flag beside it, since no bit pattern is left
-    /// to mark a word that has not landed.
+    /// Packs of a landing slot that a pack of data takes: two where each word has a flag beside it.
     pub const fn landing_packs(self) -> u32 {
         match self {
             Dtype::F32 | Dtype::F16 | Dtype::Bf16 => 1,

@@ -22,6 +22,7 @@ pub mod block;
 pub mod cell;
 pub mod explore;
 pub mod faults;
+pub mod integers;
 pub mod landing;
 pub mod machine;
 pub mod matrix;

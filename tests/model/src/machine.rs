@@ -276,17 +276,14 @@ impl Machine for LoomMachine {
     fn clear_pack(&self, emitter: Rank, at: Landing) {
         self.world.landings.clear(self.rank, emitter, at);
     }
-    // What lands at once is the program's affair.
+    // ORDER: of pairs as of packs. What lands at once is the program's affair.
     fn push_pairs(&self, listener: Rank, at: Landing, value: Pack) {
-        // ORDER: that of `push_pack`.
         self.push_pack(listener, at, value);
     }
     fn poll_pairs(&self, emitter: Rank, at: Landing) -> Pack {
-        // ORDER: that of `poll_pack`.
         self.poll_pack(emitter, at)
     }
     fn clear_pairs(&self, emitter: Rank, at: Landing) {
-        // ORDER: that of `clear_pack`.
         self.clear_pack(emitter, at);
     }
     fn give_pack(&self, owner: Rank, pack: u64, value: Pack) {

@@ -15,16 +15,16 @@ pub const PUSHES: [Algorithm; 2] = [Algorithm::OneShotPush, Algorithm::TwoShotPu
 /// The two that store into peers' outputs.
 pub const GIVES: [Algorithm; 2] = [Algorithm::OnePass, Algorithm::Exchange];
 
-const ONE: Shape = Shape { ranks: 2, blocks: 1, threads: 1 };
+pub(crate) const ONE: Shape = Shape { ranks: 2, blocks: 1, threads: 1 };
 const TWO_BLOCKS: Shape = Shape { ranks: 2, blocks: 2, threads: 1 };
-const TWO_THREADS: Shape = Shape { ranks: 2, blocks: 1, threads: 2 };
-const THREE_RANKS: Shape = Shape { ranks: 3, blocks: 1, threads: 1 };
+pub(crate) const TWO_THREADS: Shape = Shape { ranks: 2, blocks: 1, threads: 2 };
+pub(crate) const THREE_RANKS: Shape = Shape { ranks: 3, blocks: 1, threads: 1 };
 /// A generation that was begun before the first call, and some that are begun after it.
-const SERIAL: u64 = 5;
+pub(crate) const SERIAL: u64 = 5;
 /// Packs of a slot that calls share in these rows: two one-shots of one pack, or one two-shot.
 const SHARED: u32 = 2;
 /// The push after this one begins a generation.
-const FULL: Cursor = Cursor { serial: SERIAL, used: SHARED, announced: false };
+pub(crate) const FULL: Cursor = Cursor { serial: SERIAL, used: SHARED, announced: false };
 
 /// What is spent on a program.
 pub fn effort(program: &Program) -> Effort {
@@ -43,7 +43,7 @@ pub fn effort(program: &Program) -> Effort {
 ///
 /// # Panics
 /// Where there is no such form.
-fn call(algorithm: Algorithm, blocks: u32, packs: u32) -> Call {
+pub(crate) fn call(algorithm: Algorithm, blocks: u32, packs: u32) -> Call {
     staged(algorithm, InputMode::Registered, blocks, packs)
 }
 
@@ -54,7 +54,7 @@ fn staged(algorithm: Algorithm, input: InputMode, blocks: u32, packs: u32) -> Ca
     Call { algorithm, input, protocol, blocks, packs: Some(packs), dtype: Dtype::F32 }
 }
 
-fn row(shape: Shape, cursor: Cursor, calls: impl IntoIterator<Item = Call>) -> Program {
+pub(crate) fn row(shape: Shape, cursor: Cursor, calls: impl IntoIterator<Item = Call>) -> Program {
     Program { shape, cursor, shared_packs: SHARED, calls: calls.into_iter().collect(), ..Program::EMPTY }
 }
 
@@ -76,7 +76,7 @@ fn cursors(push: Algorithm) -> Vec<Cursor> {
 }
 
 /// Packs of a slot that two of the smallest calls fill.
-fn shared_by_two(push: Algorithm) -> u32 {
+pub(crate) fn shared_by_two(push: Algorithm) -> u32 {
     if push == Algorithm::TwoShotPush { 2 * SHARED } else { SHARED }
 }
 
@@ -99,39 +99,6 @@ pub fn alone() -> Vec<Program> {
     let other = |push| PUSHES[usize::from(push == PUSHES[0])];
     rows.extend(PUSHES.map(|push| row(ONE, FULL, [call(push, 1, 2), call(other(push), 1, 2), call(push, 1, 1)])));
     rows
-}
-
-/// The same call of i32.
-fn of_integers(call: Call) -> Call {
-    Call { dtype: Dtype::I32, ..call }
-}
-
-/// Pushes of integers, each word of which lands beside a flag: alone, and among others in one generation.
-pub fn flagged() -> Vec<Program> {
-    let mut rows = Vec::new();
-    for push in PUSHES {
-        let (integers, floats) = (|packs| of_integers(call(push, 1, packs)), |packs| call(push, 1, packs));
-        rows.push(row(ONE, FULL, [1, 2].map(integers)));
-        let shared_packs = 2 * shared_by_two(push);
-        for cursor in [FULL, Cursor { serial: SERIAL, used: shared_packs / 2, announced: true }] {
-            rows.push(Program { shared_packs, ..row(ONE, cursor, [integers(1), floats(1), integers(1)]) });
-            rows.push(Program { shared_packs, ..row(ONE, cursor, [floats(1), integers(1), floats(1)]) });
-        }
-        rows.push(row(THREE_RANKS, FULL, [integers(1)]));
-        rows.push(row(TWO_THREADS, FULL, [of_integers(call(push, 1, 2))]));
-    }
-    rows
-}
-
-/// A generation comes round, and integers land where floating-point numbers did, and the other way about.
-pub fn flagged_rounds() -> Vec<Program> {
-    let of = |push, first: Dtype| {
-        let other = if first == Dtype::I32 { Dtype::F32 } else { Dtype::I32 };
-        let dtype = |number| if number % GENERATIONS == 0 && number > 0 { other } else { first };
-        let calls = (0..=GENERATIONS).map(|number| Call { dtype: dtype(number), ..call(push, 1, 1) });
-        Program { shared_packs: 1, ..row(ONE, FULL, calls) }
-    };
-    PUSHES.into_iter().flat_map(|push| [Dtype::F32, Dtype::I32].map(|first| of(push, first))).collect()
 }
 
 /// A generation comes round: each call has one of its own, or two calls share one, and then the announcements lie at
@@ -275,19 +242,6 @@ pub fn of_pushes() -> Vec<Fault> {
         pushes.map(of_push).collect::<Vec<_>>()
     };
     faults.into_iter().flat_map(of_fault).collect()
-}
-
-/// Faults of pushes of integers. Each is found.
-pub fn of_flagged() -> Vec<Fault> {
-    let torn = |rows: Vec<Program>| rows.into_iter().map(|row| Program { torn: true, ..row }).collect();
-    let faults: [(_, _, Vec<Program>); 5] = [
-        ("a word lands apart from its flag", Mutation::Nothing, torn(flagged())),
-        ("nobody puts the marker back", Mutation::NoClear, flagged_rounds()),
-        ("one generation", Mutation::Generations(1), flagged_rounds()),
-        ("a pack goes to its neighbour's place", Mutation::OtherPlace, flagged()),
-        ("calls of one generation share places", Mutation::SamePlaces, flagged()),
-    ];
-    faults.map(|(name, mutation, programs)| Fault { name: name.into(), mutation, programs }).into()
 }
 
 /// Faults of one-pass and exchange, in each barrier. Each is found.

@@ -3,6 +3,7 @@
 use allfold_kernels::protocol::abi::{GENERATIONS, Phase};
 use allfold_model::assumptions::Assumptions;
 use allfold_model::explore::{Depth, Lineup, Subject, explore_in};
+use allfold_model::integers;
 use allfold_model::mutants::Mutation;
 use allfold_model::program::Program;
 use allfold_model::pushes::{self, Fault, GIVES, effort};
@@ -50,13 +51,13 @@ fn pushes_and_other_calls_may_follow_one_another() {
 
 #[test]
 fn pushes_of_integers_are_right() {
-    hold(pushes::flagged());
-    hold(pushes::flagged_rounds());
+    hold(integers::beside_flags());
+    hold(integers::rounds());
 }
 
 #[test]
 fn every_fault_of_a_push_of_integers_is_found() {
-    let faults = pushes::of_flagged();
+    let faults = integers::faults();
     assert_eq!(faults.len(), 5);
     faults.iter().for_each(is_found);
 }

@@ -1,12 +1,17 @@
 //! The suite as a program, for machines that have GPUs and no Rust.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use allfold_tests::machine::{CpuMachine, CudaMachine, Machine};
+use allfold::rendezvous::Environment;
+use allfold_tests::machine::{CpuMachine, CudaMachine, CudaProcess, Machine, ProcessMachine};
 use allfold_tests::properties;
 use allfold_tests::suite::{Bench, Property};
 use anyhow::{Result, ensure};
 use clap::{Parser, ValueEnum};
+
+/// How long processes wait for each other at the start.
+const MEETING: Duration = Duration::from_secs(60);
 
 /// Checks what allfold promises on this machine: a line for each property, exit code 1 when one fails.
 #[derive(Parser)]
@@ -19,6 +24,10 @@ struct Arguments {
     /// single GPU eight times.
     #[arg(long, value_delimiter = ',')]
     devices: Vec<u32>,
+    /// This process has one rank of several processes, as `allfold launch` or `torchrun` says in the environment: on the GPU
+    /// that `--devices` names for it, or on the CPU.
+    #[arg(long)]
+    processes: bool,
     /// Fewer and smaller calls.
     #[arg(long)]
     quick: bool,
@@ -51,6 +60,19 @@ fn main() -> Result<ExitCode> {
     if arguments.list {
         properties.iter().for_each(|property| println!("{:24} {}", property.name, property.says));
         return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.processes {
+        let environment = Environment::read()?;
+        let rendezvous = environment.join(Instant::now() + MEETING)?;
+        let ordinal = arguments.devices.get(environment.local_rank as usize);
+        let machine: Box<dyn Machine> = match ordinal {
+            Some(&ordinal) => Box::new(CudaProcess::new(&rendezvous, ordinal)?),
+            None => Box::new(ProcessMachine(&rendezvous)),
+        };
+        let of_processes = |property: &&Property| properties::OF_PROCESSES.contains(&property.name);
+        let properties: Vec<_> = properties.iter().filter(of_processes).copied().collect();
+        let bench = Bench::new(&*machine, arguments.quick, arguments.stress);
+        return Ok(if bench.report(&properties) { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let machine = machine(&arguments)?;
     let bench = Bench::new(&*machine, arguments.quick, arguments.stress);

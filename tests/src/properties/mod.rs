@@ -15,6 +15,28 @@ mod streams;
 mod typed;
 mod values;
 
+/// Those that ask for nothing but what a process sees of its own rank.
+pub const OF_PROCESSES: [&str; 18] = [
+    "small_lengths",
+    "lengths_by_powers",
+    "sizes_others_failed_at",
+    "presets",
+    "misaligned",
+    "grids",
+    "epochs",
+    "rank_order",
+    "same_bits",
+    "edge_values",
+    "mixed",
+    "two_communicators",
+    "rewritten_inputs",
+    "late_rank",
+    "given_up",
+    "stamps_back_to_back",
+    "stress",
+    "idle",
+];
+
 macro_rules! properties {
     ($($module:ident::$name:ident: $says:literal;)*) => {
         /// Every property, in the order in which they are run.
