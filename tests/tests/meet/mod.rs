@@ -37,7 +37,7 @@ pub struct Guest {
 impl Guest {
     /// Meets the others.
     pub fn join(&self, deadline: Instant) -> Result<Unix, RendezvousError> {
-        Unix::join(&self.folder.join("socket"), self.rank, self.world, &self.secret, deadline)
+        Unix::join(self.folder.join("socket"), self.rank, self.world, &self.secret, deadline)
     }
 }
 
