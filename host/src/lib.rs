@@ -59,21 +59,29 @@
 //!
 //! Buffers of other libraries go in as pointers, by [`RankBuffers::device_raw`]. [`cuda::Graph`] captures calls.
 //!
-//! # A process a rank
+//! # A process for each rank
 //!
+//! CPU ranks may be processes, so far; the GPUs' ranks are all in one process. Started by `allfold launch -n 4 -- PROGRAM`,
+//! by `torchrun` or by Slurm:
+//!
+//! ```no_run
+//! use std::time::{Duration, Instant};
+//!
+//! use allfold::rendezvous::Environment;
+//! use allfold::{Communicator, RankBuffers, ReduceOp};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let ranks = Environment::read()?.join(Instant::now() + Duration::from_secs(60))?;
+//! let mut communicator = Communicator::connect_cpu(&ranks)?;
+//! let mut data = vec![1.0_f32; 1000]; // this rank's own
+//! communicator.all_reduce(&[RankBuffers::in_place(&mut data)], ReduceOp::Sum)?;
+//! # Ok(())
+//! # }
 //! ```
-//! use allfold::{Communicator, RankBuffers, ReduceOp, rendezvous::Rendezvous};
 //!
-//! // Every process calls it with its own rank of the same group.
-//! fn sum(group: &dyn Rendezvous, data: &mut [f32]) -> Result<(), allfold::Error> {
-//!     let mut ranks = Communicator::connect_cpu(group)?;
-//!     ranks.all_reduce(&[RankBuffers::in_place(data)], ReduceOp::Sum)
-//! }
-//! ```
-//!
-//! Ranks compare what has to be the same on all, and a rank that fails is an error on every one, within
-//! [`Options::connect_timeout`]. Workspaces are shared memory without a name; nothing is left behind, whoever ends and however.
-//! The GPUs' ranks are all in one process for now.
+//! Any other [`rendezvous::Rendezvous`] does as well. Ranks compare what has to be the same on all, and a rank that fails is an
+//! error on every one, within [`Options::connect_timeout`]. Workspaces are shared memory without a name; nothing is left behind,
+//! whoever ends and however. `host/examples/processes.rs` is a whole program.
 //!
 //! # In a project of your own
 //!

@@ -4,7 +4,7 @@ mod meet;
 
 use std::time::{Duration, Instant};
 
-use allfold::rendezvous::Rendezvous;
+use allfold::rendezvous::{Rendezvous, RendezvousError, local};
 use allfold::tuning::Table;
 use allfold::{Algorithm, CallOptions, Communicator, Dtype, Error, InputMode, Options, Preset, RankBuffers, ReduceOp};
 use allfold_tests::batch;
@@ -13,7 +13,7 @@ use allfold_tests::data::{Data, mix};
 use allfold_tests::machine::CpuMachine;
 use allfold_tests::suite::{in_place, sound_forms};
 use meet::held::Held;
-use meet::{Case, Seat, Thread, on, on_all};
+use meet::{Case, on, on_all, tell};
 
 /// Small, with every input mode that `preset` has, and a limit to each wait.
 fn options(preset: Preset, capacity_bytes: usize) -> Options {
@@ -216,7 +216,7 @@ fn communicators_come_and_go_and_leave_nothing() {
 
 #[test]
 fn ranks_of_one_process_may_connect_as_if_they_were_of_several() {
-    let ranks = Thread::all(4).into_iter().map(|rank| {
+    let ranks = local(4).expect("4 ranks").into_iter().map(|rank| {
         std::thread::spawn(move || {
             let mut comm = connect(&rank, options(Preset::Allfold, 4096));
             (0..100).for_each(|number| call(&mut comm, number).expect("all ranks call"));
@@ -229,7 +229,7 @@ fn ranks_of_one_process_may_connect_as_if_they_were_of_several() {
 fn eight_ranks_are_connected_within_a_second() {
     on_all("eight_ranks_are_connected_within_a_second", Case(8, 0), |seat| {
         let times = [(); 3].map(|()| {
-            seat.tell("all are there");
+            tell(seat, "all are there");
             let begun = Instant::now();
             let mut comm = Communicator::connect_cpu(seat).expect("there is memory");
             let took = begun.elapsed();
@@ -270,13 +270,31 @@ fn a_rank_that_leaves_takes_nothing_from_its_peers() {
 
 #[test]
 fn a_rank_that_does_not_come_is_named_within_the_deadline() {
-    on("a_rank_that_does_not_come_is_named_within_the_deadline", Case(3, 0), &[0, 2], |seat: &Seat| {
+    on_all("a_rank_that_does_not_come_is_named_within_the_deadline", Case(3, 0), |seat| {
+        let missing = Err(RendezvousError::Missing { missing: vec![1] });
+        if seat.rank() == 1 {
+            std::thread::sleep(Duration::from_secs(3));
+            return assert_eq!(seat.barrier(Instant::now() + Duration::from_secs(5)), missing);
+        }
         let before = Held::now();
         let begun = Instant::now();
-        let options = Options { connect_timeout: Duration::from_millis(500), ..Options::for_processes() };
+        let options = Options { connect_timeout: Duration::from_secs(1), ..Options::for_processes() };
         let error = Communicator::connect_cpu_with(seat, options).expect_err("rank 1 does not come");
         assert_eq!(error.to_string(), "ranks [1] did not come within the deadline");
-        assert!((Duration::from_millis(400)..Duration::from_secs(5)).contains(&begun.elapsed()));
+        // The group gives up a little earlier, so that all hear of it in time.
+        assert!((Duration::from_millis(700)..Duration::from_secs(5)).contains(&begun.elapsed()));
         before.check("after a rank that did not come");
+    });
+}
+
+#[test]
+fn a_rank_that_does_not_start_is_named_within_the_deadline() {
+    on("a_rank_that_does_not_start_is_named_within_the_deadline", Case(3, 0), &[0, 2], |guest| {
+        let before = Held::now();
+        let begun = Instant::now();
+        let error = guest.join(begun + Duration::from_secs(2)).err().expect("rank 1 does not come");
+        assert_eq!(error, RendezvousError::Missing { missing: vec![1] }, "rank {}", guest.rank);
+        assert!((Duration::from_millis(1000)..Duration::from_secs(6)).contains(&begun.elapsed()));
+        before.check("after a rank that did not start");
     });
 }

@@ -1,8 +1,14 @@
 //! What a process holds while it has communicators, and holds no more when they are gone.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::time::{Duration, Instant};
 
+use super::is_meeting;
+
 /// What this process has open and mapped for ranks, and the threads of CPU ranks.
+///
+/// Without the connections that rank 0 of a rendezvous serves, and their threads: those end when the rank at the other end does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     descriptors: usize,
@@ -13,15 +19,23 @@ pub struct Held {
 impl Held {
     /// Now; threads that were joined may be listed for a moment still.
     pub fn now() -> Held {
-        let list = |path: &str| std::fs::read_dir(path).expect("/proc").flatten().collect::<Vec<_>>();
-        let named = |path: std::path::PathBuf| std::fs::read_to_string(path.join("comm")).unwrap_or_default();
-        let count = |path: &str, what: &str| {
-            std::fs::read_to_string(path).expect("/proc").lines().filter(|line| line.contains(what)).count()
-        };
+        let text = |path: &str| fs::read_to_string(path).expect("/proc");
+        let list = |path: &str| fs::read_dir(path).expect("/proc").flatten().collect::<Vec<_>>();
+        let named = |path: std::path::PathBuf| fs::read_to_string(path.join("comm")).unwrap_or_default();
+        // Number, six columns of no interest here, and the name, if any.
+        let sockets = text("/proc/net/unix");
+        let fields = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let meeting: BTreeSet<_> = fields
+            .filter(|fields| fields.get(7).is_some_and(|name| is_meeting(name)))
+            .map(|fields| format!("socket:[{}]", fields[6]))
+            .collect();
+        let is_of_meeting =
+            |entry: &fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|to| meeting.contains(&*to.to_string_lossy()));
+        let is_rank = |name: &String| name.starts_with("allfold") && !name.starts_with("allfold hub");
         Held {
-            descriptors: list("/proc/self/fd").len(),
-            mappings: count("/proc/self/maps", "memfd:allfold"),
-            threads: list("/proc/self/task").iter().filter(|task| named(task.path()).starts_with("allfold")).count(),
+            descriptors: list("/proc/self/fd").iter().filter(|entry| !is_of_meeting(entry)).count(),
+            mappings: text("/proc/self/maps").lines().filter(|line| line.contains("memfd:allfold")).count(),
+            threads: list("/proc/self/task").iter().map(|task| named(task.path())).filter(is_rank).count(),
         }
     }
 

@@ -1,248 +1,82 @@
-//! Ranks that are processes: a test runs itself once more for each rank, and a hub in the first process carries their words.
-//!
-//! The hub is a rendezvous in its simplest form: a lock and a condition, with a socket for each rank.
+//! Ranks that are processes: a test runs itself once more for each rank, and they meet at a socket in a folder of their own.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::fmt::Write as _;
-use std::io::{self, Read, Write};
-use std::net::Shutdown;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::fs::{self, DirBuilder, File};
+use std::io::Read;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use allfold::rendezvous::{Rendezvous, RendezvousError};
+use allfold::rendezvous::{Rendezvous, RendezvousError, Secret, Unix};
 
 pub mod held;
 
-/// Names the hub and the rank to a process that is one.
+/// Tells a process that it is a rank, of what, and where it meets the others.
 const SEAT: &str = "ALLFOLD_TEST_SEAT";
+/// How the folders are named where ranks meet.
+const FOLDER: &str = "allfold-meet-";
 /// After so long a test is stuck.
 const LIMIT: Duration = Duration::from_secs(120);
-
-type Words = Vec<Vec<u8>>;
-
-/// Where all ranks meet.
-struct Hub {
-    world: u32,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    words: Vec<Option<Vec<u8>>>,
-    /// The words of rounds that all came to.
-    rounds: Vec<Arc<Words>>,
-    broken: Option<RendezvousError>,
-}
-
-impl Hub {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn breaks(&self, error: RendezvousError) {
-        self.lock().broken.get_or_insert(error);
-        self.changed.notify_all();
-    }
-
-    fn gather(&self, rank: u32, word: Vec<u8>, deadline: Instant) -> Result<Arc<Words>, RendezvousError> {
-        let mut state = self.lock();
-        let round = state.rounds.len();
-        state.words.resize(self.world as usize, None);
-        state.words[rank as usize] = Some(word);
-        if state.words.iter().all(Option::is_some) {
-            let words = state.words.drain(..).flatten().collect();
-            state.rounds.push(Arc::new(words));
-            self.changed.notify_all();
-        }
-        loop {
-            if let Some(words) = state.rounds.get(round) {
-                return Ok(Arc::clone(words));
-            }
-            if let Some(error) = &state.broken {
-                return Err(error.clone());
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                let missing = (0..self.world).filter(|&rank| state.words[rank as usize].is_none()).collect();
-                state.broken = Some(RendezvousError::Missing { missing });
-                self.changed.notify_all();
-                continue;
-            }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    /// Serves the rank at the other end until it leaves.
-    fn serve(&self, mut stream: UnixStream) {
-        let Ok(rank) = number(&mut stream) else { return };
-        let rank = rank as u32;
-        loop {
-            let request = number(&mut stream).and_then(|millis| Ok((millis, bytes(&mut stream)?)));
-            let Ok((millis, word)) = request else { return self.breaks(RendezvousError::Gone { rank }) };
-            let mut reply = Vec::new();
-            match self.gather(rank, word, Instant::now() + Duration::from_millis(millis)) {
-                Ok(words) => {
-                    reply.extend(0_u64.to_le_bytes());
-                    words.iter().for_each(|word| put(&mut reply, word));
-                }
-                Err(RendezvousError::Missing { missing }) => {
-                    reply.extend(1_u64.to_le_bytes());
-                    put(&mut reply, &missing.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>());
-                }
-                Err(RendezvousError::Gone { rank }) => {
-                    reply.extend(2_u64.to_le_bytes());
-                    reply.extend(u64::from(rank).to_le_bytes());
-                }
-            }
-            if stream.write_all(&reply).is_err() {
-                return self.breaks(RendezvousError::Gone { rank });
-            }
-        }
-    }
-}
-
-fn number(stream: &mut impl Read) -> io::Result<u64> {
-    let mut number = [0; 8];
-    stream.read_exact(&mut number)?;
-    Ok(u64::from_le_bytes(number))
-}
-
-fn bytes(stream: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; number(stream)? as usize];
-    stream.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn put(to: &mut Vec<u8>, bytes: &[u8]) {
-    to.extend((bytes.len() as u64).to_le_bytes());
-    to.extend(bytes);
-}
-
-/// One rank's end of the hub.
-pub struct Seat {
-    rank: u32,
-    world: u32,
-    stream: UnixStream,
-}
-
-impl Seat {
-    fn take(address: &str, rank: u32, world: u32) -> Seat {
-        let address = SocketAddr::from_abstract_name(address).expect("an address");
-        let mut stream = UnixStream::connect_addr(&address).expect("the hub is there");
-        stream.write_all(&u64::from(rank).to_le_bytes()).expect("it listens");
-        Seat { rank, world, stream }
-    }
-
-    fn ask(&self, bytes_of_rank: &[u8], deadline: Instant) -> io::Result<Result<Words, RendezvousError>> {
-        let mut stream = &self.stream;
-        let left = deadline.saturating_duration_since(Instant::now());
-        let mut request = (left.as_millis() as u64).to_le_bytes().to_vec();
-        put(&mut request, bytes_of_rank);
-        stream.write_all(&request)?;
-        Ok(match number(&mut stream)? {
-            0 => Ok((0..self.world).map(|_| bytes(&mut stream)).collect::<io::Result<_>>()?),
-            1 => {
-                let missing = bytes(&mut stream)?;
-                let missing = missing.chunks(4).map(|rank| u32::from_le_bytes(rank.try_into().unwrap())).collect();
-                Err(RendezvousError::Missing { missing })
-            }
-            _ => Err(RendezvousError::Gone { rank: number(&mut stream)? as u32 }),
-        })
-    }
-
-    /// The words of all ranks, with all the time that a test has.
-    pub fn tell(&self, word: &str) -> Vec<String> {
-        let words = self.all_gather(word.as_bytes(), Instant::now() + LIMIT).expect("all ranks come");
-        words.into_iter().map(|word| String::from_utf8(word).expect("words")).collect()
-    }
-
-    /// Leaves the hub, as a process that ends does.
-    pub fn leave(&self) {
-        let _ = self.stream.shutdown(Shutdown::Both);
-    }
-}
-
-impl Rendezvous for Seat {
-    fn rank(&self) -> u32 {
-        self.rank
-    }
-
-    fn world(&self) -> u32 {
-        self.world
-    }
-
-    fn all_gather(&self, bytes: &[u8], deadline: Instant) -> Result<Words, RendezvousError> {
-        // The hub gone: so is whoever started it.
-        self.ask(bytes, deadline).unwrap_or(Err(RendezvousError::Gone { rank: self.rank }))
-    }
-}
-
-/// A rank that is a thread of this process.
-pub struct Thread {
-    rank: u32,
-    hub: Arc<Hub>,
-}
-
-impl Thread {
-    /// All ranks of a group.
-    pub fn all(world: u32) -> Vec<Thread> {
-        let hub = Arc::new(Hub { world, state: Mutex::default(), changed: Condvar::new() });
-        (0..world).map(|rank| Thread { rank, hub: Arc::clone(&hub) }).collect()
-    }
-}
-
-impl Rendezvous for Thread {
-    fn rank(&self) -> u32 {
-        self.rank
-    }
-
-    fn world(&self) -> u32 {
-        self.hub.world
-    }
-
-    fn all_gather(&self, bytes: &[u8], deadline: Instant) -> Result<Words, RendezvousError> {
-        self.hub.gather(self.rank, bytes.to_vec(), deadline).map(|words| words.to_vec())
-    }
-}
 
 /// Which run of a test's it is: of how many ranks, and which of those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case(pub u32, pub u32);
 
+/// A rank that has not met the others yet.
+pub struct Guest {
+    pub rank: u32,
+    pub world: u32,
+    secret: Secret,
+    folder: PathBuf,
+}
+
+impl Guest {
+    /// Meets the others.
+    pub fn join(&self, deadline: Instant) -> Result<Unix, RendezvousError> {
+        Unix::join(self.folder.join("socket"), self.rank, self.world, &self.secret, deadline)
+    }
+}
+
+/// The words of all ranks, with all the time that a test has.
+pub fn tell(seat: &dyn Rendezvous, word: &str) -> Vec<String> {
+    let words = seat.all_gather(word.as_bytes(), Instant::now() + LIMIT).expect("all ranks come");
+    words.into_iter().map(|word| String::from_utf8(word).expect("words")).collect()
+}
+
+/// [`on`] for all ranks, which have met.
+pub fn on_all(test: &str, case: Case, body: impl FnOnce(&Unix)) {
+    on(test, case, &(0..case.0).collect::<Vec<_>>(), |guest| {
+        let seat = guest.join(Instant::now() + LIMIT).expect("all ranks come");
+        // After it rank 0 has all that it needs to serve the others.
+        seat.barrier(Instant::now() + LIMIT).expect("all ranks come");
+        body(&seat);
+    });
+}
+
 /// Runs `body` in a process for each of `ranks`, of the world of `case`. `test` is the name of the test that calls this, and
 /// each rank another run of it: what a test does beside this it does in each.
-pub fn on(test: &str, case: Case, ranks: &[u32], body: impl FnOnce(&Seat)) {
+pub fn on(test: &str, case: Case, ranks: &[u32], body: impl FnOnce(&Guest)) {
     let Case(world, number) = case;
     if let Ok(seat) = std::env::var(SEAT) {
-        let words: Vec<_> = seat.split(' ').collect();
-        let [address, of, numbered, rank] = words[..] else { panic!("{seat}") };
+        let words: Vec<_> = seat.splitn(5, ' ').collect();
+        let [of, numbered, rank, secret, folder] = words[..] else { panic!("{seat}") };
         if (of, numbered) == (&world.to_string(), &number.to_string()) {
-            body(&Seat::take(address, rank.parse().expect("a rank"), world));
+            let folder = PathBuf::from(folder);
+            File::create(folder.join(rank)).expect("the folder is there");
+            let rank = rank.parse().expect("a rank");
+            body(&Guest { rank, world, secret: Secret::new(secret), folder });
             std::process::exit(0);
         }
         return;
     }
-    static HUBS: AtomicU32 = AtomicU32::new(0);
-    let address = format!("allfold-test-{}-{}", std::process::id(), HUBS.fetch_add(1, Ordering::Relaxed));
-    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&address).unwrap()).expect("a socket");
-    let hub = Arc::new(Hub { world, state: Mutex::default(), changed: Condvar::new() });
-    let seats = ranks.len();
-    let seat = |rank: u32| (rank, start(test, &format!("{address} {world} {number} {rank}")));
+    let folder = Folder::new();
+    let secret = secret();
+    let seat = |rank: u32| (rank, start(test, &format!("{world} {number} {rank} {secret} {}", folder.0.display())));
     let mut children: Vec<_> = ranks.iter().copied().map(seat).collect();
-    let (taken, seats_taken) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().take(seats).flatten() {
-            let hub = Arc::clone(&hub);
-            std::thread::spawn(move || hub.serve(stream));
-            let _ = taken.send(());
-        }
-    });
     let begun = Instant::now();
     let mut failures = String::new();
     for (rank, child) in &mut children {
@@ -265,14 +99,9 @@ pub fn on(test: &str, case: Case, ranks: &[u32], body: impl FnOnce(&Seat)) {
     }
     assert!(failures.is_empty(), "{failures}");
     // A test of another name runs nothing, and well.
-    for _ in ranks {
-        seats_taken.recv_timeout(Duration::from_secs(5)).expect("all ranks have run this test");
+    for rank in ranks {
+        assert!(folder.0.join(rank.to_string()).exists(), "rank {rank} has not run {test}");
     }
-}
-
-/// [`on`] for all ranks.
-pub fn on_all(test: &str, case: Case, body: impl FnOnce(&Seat)) {
-    on(test, case, &(0..case.0).collect::<Vec<_>>(), body);
 }
 
 fn start(test: &str, seat: &str) -> Child {
@@ -284,4 +113,36 @@ fn start(test: &str, seat: &str) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("one more process")
+}
+
+/// A random word.
+fn secret() -> String {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)).expect("random numbers");
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A folder of this user's alone, which goes when this does.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static FOLDERS: AtomicU32 = AtomicU32::new(0);
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("{FOLDER}{}-{number}-{}", std::process::id(), &secret()[..8]));
+        DirBuilder::new().mode(0o700).create(&path).expect("a folder");
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left of it is no failure of the test.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether this is the name of a socket at which ranks meet.
+fn is_meeting(name: &str) -> bool {
+    Path::new(name).parent().and_then(Path::file_name).is_some_and(|f| f.to_string_lossy().starts_with(FOLDER))
 }
