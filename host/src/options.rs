@@ -72,7 +72,7 @@ pub struct Options {
     /// [`Options::landing_bytes`].
     pub capacity_bytes: u64,
     /// Bytes of a landing slot, which bounds what may be pushed: a `one_shot_push` has so many bytes at most, a
-    /// `two_shot_push` `world / 2` times as many. A rank has four such slots for each peer. Small calls lie one behind another in them;
+    /// `two_shot_push` `world / 2` times as many; of i32, which lands beside flags, half of that. A rank has four such slots for each peer. Small calls lie one behind another in them;
     /// each time that calls have filled one, or 8 MiB of all peers' slots, one call takes longer, by about 0.4 µs on two H200. `None`:
     /// [`Options::LANDING_BYTES`] on GPUs or [`Options::CPU_LANDING_BYTES`], divided by the ranks.
     pub landing_bytes: Option<u64>,

@@ -15,7 +15,7 @@ use crate::oracle;
 pub const GUARD: u8 = 0xa5;
 /// What outputs hold before a call: finite in every dtype, so that a NaN that must be there is not mistaken for it.
 pub const POISON: u8 = 0xc3;
-/// What a spoilt input holds: a NaN in every dtype.
+/// What a spoilt input holds: a NaN, or -1.
 pub const SPOILT: u8 = 0xff;
 /// Elements that one thread adds up.
 const CHUNK_ELEMS: usize = 1 << 17;

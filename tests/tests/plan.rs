@@ -113,24 +113,23 @@ fn equal_byte_counts_are_done_alike_whatever_the_dtype() {
     }
 }
 
-/// A push of i32 moves a flag beside each word: it gives way to the next row, and fills a slot, at half the bytes.
+/// A push of i32 moves a flag beside each word: it gives way to what moves none at fewer bytes, and fills a slot at half.
 #[test]
-fn a_push_of_integers_counts_twice() {
-    for world in 2..=8 {
-        for bytes in edges().into_iter().map(|bytes| bytes / 8 * 8) {
-            let by = |dtype, bytes| choose_by(ROWS, world, &request(dtype, bytes, false), &CallOptions::default());
-            let (integers, twice) = (by(Dtype::I32, bytes / 2).algorithm, by(Dtype::F32, bytes).algorithm);
-            assert_eq!(
-                integers == Algorithm::OneShotPush,
-                twice == Algorithm::OneShotPush,
-                "{world} ranks, {bytes} bytes"
-            );
-            let plan = by(Dtype::I32, bytes);
-            assert!(
-                !plan.algorithm.pushes() || by(Dtype::F32, bytes).algorithm.pushes(),
-                "{world} ranks, {bytes} bytes"
-            );
-        }
+fn a_push_of_integers_ends_sooner() {
+    let by =
+        |world, bytes| choose_by(ROWS, world, &request(Dtype::I32, bytes, false), &CallOptions::default()).algorithm;
+    for (bytes, algorithm) in [
+        (4, Algorithm::OneShotPush),
+        (1536 << 10, Algorithm::OneShotPush),
+        ((1536 << 10) + 4, Algorithm::OneShot),
+        (4 << 20, Algorithm::OneShot),
+        ((4 << 20) + 4, Algorithm::Exchange),
+    ] {
+        assert_eq!(by(2, bytes), algorithm, "2 ranks, {bytes} bytes");
+    }
+    for world in [4, 8] {
+        assert_eq!(by(world, 1 << 20), Algorithm::TwoShotPush, "{world} ranks");
+        assert!(!by(world, (1 << 20) + 4).pushes(), "{world} ranks");
     }
     let limits = Limits { landing_bytes: 64, ..limits(2) };
     let call = CallOptions { algorithm: Some(Algorithm::OneShotPush), ..CallOptions::default() };

@@ -107,17 +107,21 @@ fn room_is_counted_in_whole_packs_and_64_bits() {
 /// What a push stores into a slot ends where the slot does: one pack beyond what the limit says.
 #[test]
 fn what_is_pushed_fits_its_slot() {
-    for (world, landing_packs) in (2..=8).flat_map(|world| [0, 1, 2, 3, 64, 65].map(|packs| (world, packs))) {
+    let worlds = [Dtype::F32, Dtype::I32].into_iter().flat_map(|dtype| (2..=8).map(move |world| (dtype, world)));
+    for (dtype, world, landing_packs) in
+        worlds.flat_map(|(dtype, world)| [0, 1, 2, 3, 64, 65].map(|packs| (dtype, world, packs)))
+    {
         let limits = Limits { landing_bytes: 16 * landing_packs, ..limits(world) };
+        let each = u64::from(dtype.landing_packs());
         let plan = |algorithm, packs: u64| {
-            let request = request(Dtype::F32, 16 * packs, false);
+            let request = request(dtype, 16 * packs, false);
             Plan::choose(&request, &asks(algorithm, InputMode::Registered), &all_inputs(), &limits, ROWS)
         };
         for packs in 0..700_u64 {
             let part = packs.div_ceil(u64::from(world));
             let fits = [
-                (Algorithm::OneShotPush, packs <= landing_packs),
-                (Algorithm::TwoShotPush, 2 * part <= landing_packs + 1),
+                (Algorithm::OneShotPush, each * packs <= landing_packs),
+                (Algorithm::TwoShotPush, 2 * each * part <= landing_packs + 1),
             ];
             // Where the limit is that of a slot, two parts are one pack more than the whole at most.
             for (algorithm, fits) in fits {

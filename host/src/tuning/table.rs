@@ -52,7 +52,7 @@ pub struct Entry {
     pub elem_bytes: u32,
     /// What the caller declares.
     pub declared: Declared,
-    /// Largest call, in bytes a rank; [`u64::MAX`] for no limit.
+    /// Largest call, in bytes a rank, of floating-point numbers; [`u64::MAX`] for no limit. A push of i32 ends sooner.
     pub up_to_bytes: u64,
     /// The algorithm.
     pub algorithm: Algorithm,

@@ -53,6 +53,17 @@ fn a_row_is_for_what_was_measured_and_nothing_else() {
     for ranks in [1, 3, 4, 7] {
         assert_eq!(row(ranks, Dtype::Bf16, Declared::Registered, 16), None, "{ranks} ranks");
     }
+    // A push of i32 moves a flag beside each word: it ends at a third of what f32 has.
+    let entry = Entry { elem_bytes: 4, ..table.entries()[0] };
+    let limits = [(Algorithm::OneShotPush, 3 << 10), (Algorithm::Exchange, u64::MAX)];
+    let entries = limits.map(|(algorithm, up_to_bytes)| Entry { algorithm, up_to_bytes, ..entry });
+    let of_words = Table::new(table.origin(), &entries).expect("right");
+    let by = |dtype, bytes| of_words.row(entry.ranks, dtype, entry.declared, bytes, |_| true).map(|row| row.algorithm);
+    assert_eq!(by(Dtype::F32, 3 << 10), Some(Algorithm::OneShotPush));
+    assert_eq!(
+        [1 << 10, (1 << 10) + 4].map(|bytes| by(Dtype::I32, bytes)),
+        limits.map(|(algorithm, _)| Some(algorithm))
+    );
     let without = table.row(2, Dtype::Bf16, Declared::Registered, 16, |a| a != Algorithm::OneShotPush);
     assert_eq!(without.map(|row| row.algorithm), Some(Algorithm::Exchange));
     let large = table.row(2, Dtype::Bf16, Declared::Registered, 1 << 30, |a| a != Algorithm::Exchange);

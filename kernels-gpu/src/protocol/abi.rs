@@ -80,7 +80,7 @@ pub enum Algorithm {
     OneShot,
     /// Each rank reduces its own part; then every rank gathers the parts.
     TwoShot,
-    /// Each rank stores its input into the landing areas of all; the data are their own flags.
+    /// Each rank stores its input into the landing areas of all; the data are their own flags, or have them beside them.
     OneShotPush,
     /// Each rank stores each part into its owner's landing area, and the owner stores the sum into those of all.
     TwoShotPush,

@@ -116,7 +116,7 @@ pub trait Machine {
     fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack;
     /// Puts the marker back into all words at `at` in this rank's slot for `emitter`; orders nothing else.
     fn clear_pack(&self, emitter: Rank, at: Landing);
-    /// [`Machine::push_pack`], each two words (0 and 1, 2 and 3) at once, and any of them.
+    /// [`Machine::push_pack`], each two words (0 and 1, 2 and 3) at once: 0 and 2 are any, 1 and 3 not the marker.
     fn push_pairs(&self, listener: Rank, at: Landing, value: Pack);
     /// [`Machine::poll_pack`], each two words (0 and 1, 2 and 3) at once.
     fn poll_pairs(&self, emitter: Rank, at: Landing) -> Pack;

@@ -2,7 +2,8 @@
 //!
 //! A rank stores packs into its slot of a peer's landing area. No word of them is the marker, and every word that has not
 //! landed is: whoever polls until no word of a pack is the marker has the pack, word by word, with no other flag and no
-//! order between words. (`wire.rs` has another way for types in which every word is a number.) Then it puts the marker back. What lands in a call is all polled, and cleared, in that call: so all that
+//! order between words. Then the poller puts the marker back. (`wire.rs` has another way for types in which every word is a number.)
+//! What lands in a call is all polled, and cleared, in that call: so all that
 //! is left of an earlier call's size, dtype, grid and algorithm is where the slots are used next, the same on all ranks.
 //!
 //! *A pack is stored over the marker, never over a pack that has not been read, and no marker after it.* A rank has a slot for

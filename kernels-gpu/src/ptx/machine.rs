@@ -150,7 +150,7 @@ impl<'a, const W: usize> Ptx<'a, W> {
         }
     }
 
-    /// As [`Ptx::st_landing`], but two stores of 8 bytes.
+    /// As [`Ptx::st_landing`], each half of 8 bytes at once.
     #[inline(always)]
     fn st_landing_pairs(&self, address: u64, words: [u32; 4]) {
         let [low, high] = pairs(words);

@@ -48,8 +48,9 @@ fn a_call_of_another_algorithm_in_between_changes_nothing() {
     assert_right(&rows, Weakened::Nothing);
 }
 
-/// Words beside flags, alone and where others were or will be. That accesses are of other sizes then is as if they were
-/// ordinary ones: the model speaks of such that overlap completely. So is a marker that is put back by an ordinary store.
+/// Words beside flags, alone and where others were or will be. Accesses have one size here, where those of f32 have 4 bytes and those
+/// of i32 have 8: two of unequal sizes are never morally strong to each other. None need be: what one call does at a place comes before
+/// what a later one does there by the announcements, also where the marker is put back by an ordinary store.
 #[test]
 fn integers_land_beside_flags_and_where_others_did() {
     let rows = rows::integers();

@@ -47,7 +47,7 @@ pub enum Mutation {
     SamePlaces,
     /// A pack is pushed to its neighbour's place in the slot.
     OtherPlace,
-    /// The sums that a two-shot pushes land where the terms do.
+    /// The sums that a two-shot pushes land where the terms do; of f32.
     SumsOnTerms,
     /// The cursors never move.
     StuckCursor,
@@ -90,9 +90,9 @@ impl<M: Machine> Mutant<M> {
         }
     }
 
-    /// Where a pack of `dtype` really lands.
-    fn at(&self, at: Landing, dtype: Dtype) -> Landing {
-        let each = part_packs(packs(dtype, self.elems()), self.world()) as u32 * dtype.landing_packs();
+    /// Where a pack really lands.
+    fn at(&self, at: Landing) -> Landing {
+        let each = part_packs(packs(Dtype::F32, self.elems()), self.world()) as u32;
         let last = self.last.get();
         // A push that does not go on in the generation of the one before begins the next.
         let (serial, start) = if at.generation == last.generation() {
@@ -109,6 +109,12 @@ impl<M: Machine> Mutant<M> {
         } else {
             at
         }
+    }
+
+    /// Where a pack is pushed to.
+    fn pushed_at(&self, at: Landing) -> Landing {
+        let at = self.at(at);
+        Landing { pack: if self.mutation == Mutation::OtherPlace { at.pack ^ 1 } else { at.pack }, ..at }
     }
 
     /// What a wait in `phase` waits for.
@@ -215,29 +221,25 @@ impl<M: Machine> Machine for Mutant<M> {
     }
 
     fn push_pack(&self, listener: Rank, at: Landing, value: Pack) {
-        let at = self.at(at, Dtype::F32);
-        let pack = if self.mutation == Mutation::OtherPlace { at.pack ^ 1 } else { at.pack };
-        self.inner.push_pack(listener, Landing { pack, ..at }, value)
+        self.inner.push_pack(listener, self.pushed_at(at), value)
     }
     fn poll_pack(&self, emitter: Rank, at: Landing) -> Pack {
-        self.inner.poll_pack(emitter, self.at(at, Dtype::F32))
+        self.inner.poll_pack(emitter, self.at(at))
     }
     fn clear_pack(&self, emitter: Rank, at: Landing) {
         if self.mutation != Mutation::NoClear {
-            self.inner.clear_pack(emitter, self.at(at, Dtype::F32))
+            self.inner.clear_pack(emitter, self.at(at))
         }
     }
     fn push_pairs(&self, listener: Rank, at: Landing, value: Pack) {
-        let at = self.at(at, Dtype::I32);
-        let pack = if self.mutation == Mutation::OtherPlace { at.pack ^ 1 } else { at.pack };
-        self.inner.push_pairs(listener, Landing { pack, ..at }, value)
+        self.inner.push_pairs(listener, self.pushed_at(at), value)
     }
     fn poll_pairs(&self, emitter: Rank, at: Landing) -> Pack {
-        self.inner.poll_pairs(emitter, self.at(at, Dtype::I32))
+        self.inner.poll_pairs(emitter, self.at(at))
     }
     fn clear_pairs(&self, emitter: Rank, at: Landing) {
         if self.mutation != Mutation::NoClear {
-            self.inner.clear_pairs(emitter, self.at(at, Dtype::I32))
+            self.inner.clear_pairs(emitter, self.at(at))
         }
     }
 

@@ -161,7 +161,7 @@ pub(super) fn refused_forms(bench: &Bench) -> Result<Outcome> {
             let error = setup.refused(bench, &mut only_comm, F32, |all| all[0].output = all[0].input)?;
             refused!(error, Error::InPlace { algorithm: Algorithm::OneShot });
         }
-        for dtype in [Dtype::F16, Dtype::Bf16] {
+        for dtype in [Dtype::F16, Dtype::Bf16, Dtype::I32] {
             let error = setup.refused(bench, &mut only_comm, dtype, |_| {})?;
             refused!(error, Error::NotDeclared { what, option: "dtypes" } if what == dtype.name());
         }

@@ -77,7 +77,8 @@ fn order_lines(path: &Path, source: &Source) -> Found {
     let comments: Vec<_> = source.comments.lines().collect();
     let calls = lines_where(&source.code, |line| {
         let names = ["st_flag_", "ld_flag_", "push_pack(", "poll_pack(", "clear_pack(", "fence("];
-        let operations = names.iter().flat_map(|name| line.match_indices(name));
+        let names = names.into_iter().chain(["push_pairs(", "poll_pairs(", "clear_pairs("]);
+        let operations = names.flat_map(|name| line.match_indices(name));
         operations.into_iter().any(|(at, _)| line[..at].ends_with(['.', ':']))
     });
     let argued = |line: usize| {

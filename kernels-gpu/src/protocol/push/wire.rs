@@ -126,7 +126,7 @@ impl Wire for Flagged {
     }
     #[inline(always)]
     fn clear<M: Machine>(&self, m: &M, emitter: Rank, at: Landing) {
-        // ORDER: as for `Marked`. By pairs: a store of other words would race with the poll of a peer that is ahead.
+        // ORDER: as for `Marked`. By pairs, as all that is done here between two announcements.
         m.clear_pairs(emitter, at);
         m.clear_pairs(emitter, self.second(at));
     }

@@ -126,7 +126,7 @@ pub struct BenchArgs {
     /// Calls timed without a graph [default: 100 on GPUs, 20 on CPU ranks]
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "graph", value_parser = clap::value_parser!(u32).range(1..), help_heading = TIMING)]
     pub iters: Option<u32>,
-    /// Calls before them
+    /// Calls before them; on GPUs a tenth of a second of them at least
     #[arg(short, long, value_name = "N", conflicts_with = "graph", default_value_t = 5, help_heading = TIMING)]
     pub warmup: u32,
 

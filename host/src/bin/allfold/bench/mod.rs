@@ -167,7 +167,8 @@ mod tests {
     #[test]
     fn every_dtype_algorithm_and_input_is_measured_and_right_on_the_cpu() {
         for line in [
-            "--bytes 0,2,1K,100003 --dtype f32,f16,bf16",
+            "--bytes 0,2,1K,100003 --dtype f32,f16,bf16,i32",
+            "--bytes 1K,400K --algo one-shot-push --dtype i32",
             "--bytes 1K,64K --algo two-shot --in-place",
             "--bytes 1K,64K --algo one-shot --input copied --ranks 3 --in-place",
             "--bytes 4K --input memcpy --ranks 1",

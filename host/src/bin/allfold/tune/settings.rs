@@ -46,6 +46,9 @@ impl Settings {
             }
         };
         let mut dtypes = if args.dtype.is_empty() { vec![dtype] } else { args.dtype.clone() };
+        if let Some(dtype) = dtypes.iter().find(|dtype| dtype.landing_packs() > 1) {
+            bail!("rows are measured on floating-point numbers, and serve {} with limits of its own", dtype.name());
+        }
         // As a table has them.
         dtypes.sort_by_key(|dtype| dtype.bytes());
         for (index, dtype) in dtypes.iter().enumerate() {
