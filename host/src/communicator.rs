@@ -55,7 +55,7 @@ const fn sent<T: Send>() {}
 const _: () = sent::<Communicator>();
 
 enum Backend {
-    Cpu(CpuRanks),
+    Cpu(Box<CpuRanks>),
     Cuda(Box<CudaRanks>),
 }
 
@@ -76,7 +76,7 @@ impl Communicator {
     pub fn cpu_with(world: usize, options: Options) -> Result<Communicator> {
         let (world, layout, limits) = prepare(world, &options, Options::CPU_LANDING_BYTES)?;
         let ranks = CpuRanks::new(layout, &options, limits)?;
-        Ok(Communicator::of(Members::all(world), options, Backend::Cpu(ranks)))
+        Ok(Communicator::of(Members::all(world), options, Backend::Cpu(Box::new(ranks))))
     }
 
     /// A rank on each of `devices`, by ordinal; several ranks on one GPU where it is named several times.

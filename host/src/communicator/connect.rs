@@ -48,7 +48,7 @@ impl Communicator {
         let (layout, limits) = agree(&meeting, prepared())?;
         let limits = Limits { reaches_buffers: members.all_local(), ..limits };
         let ranks = CpuRanks::connect(&meeting, layout, &options, limits)?;
-        Ok(Communicator::of(members, options, Backend::Cpu(ranks)))
+        Ok(Communicator::of(members, options, Backend::Cpu(Box::new(ranks))))
     }
 
     /// This process's rank of `rendezvous`' ranks, on GPU `ordinal` as this process counts, made for what

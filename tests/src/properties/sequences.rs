@@ -111,6 +111,9 @@ pub(super) fn given_up(bench: &Bench) -> Result<Outcome> {
     if most < 2 {
         return Ok(Outcome::Skipped(format!("2 ranks needed, {most} there")));
     }
+    if bench.machine.in_processes() && !bench.on_cpu() {
+        return Ok(Outcome::Skipped("processes with GPUs do not say which of them is late".into()));
+    }
     // On the CPU a wait that may look once only is given up sooner or later; on GPUs a rank comes late.
     let (poll_limit, late, most_calls) = if bench.on_cpu() { (1, None, 100_000) } else { (500, Some(1), 1) };
     for form in bench.forms(Preset::Allfold, 2) {
