@@ -61,8 +61,8 @@
 //!
 //! # A process for each rank
 //!
-//! CPU ranks may be processes, so far; the GPUs' ranks are all in one process. Started by `allfold launch -n 4 -- PROGRAM`,
-//! by `torchrun` or by Slurm:
+//! Each rank may be a process of its own: on the CPU, or with a GPU by [`Communicator::connect_cuda`]. Started by
+//! `allfold launch -n 4 -- PROGRAM`, by `torchrun` or by Slurm:
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
@@ -81,7 +81,8 @@
 //!
 //! Any other [`rendezvous::Rendezvous`] does as well. Ranks compare what has to be the same on all, and a rank that fails is an
 //! error on every one, within [`Options::connect_timeout`]. Workspaces are shared memory without a name; nothing is left behind,
-//! whoever ends and however. `host/examples/processes.rs` is a whole program.
+//! whoever ends and however. `host/examples/processes.rs` is a whole program, and `latency.rs` one with GPUs. Buffers of another process
+//! are out of reach so far: input is pushed, or copied to staging.
 //!
 //! # In a project of your own
 //!
