@@ -3,7 +3,7 @@
 mod meet;
 
 use allfold_tests::machine::ProcessMachine;
-use allfold_tests::properties::ALL;
+use allfold_tests::properties::{ALL, OF_PROCESSES};
 use allfold_tests::suite::Bench;
 use meet::{Case, on_all};
 
@@ -32,6 +32,11 @@ macro_rules! on_processes {
                 check(stringify!($name), &[$($world),*]);
             }
         )*
+
+        #[test]
+        fn every_property_of_processes_is_here() {
+            assert_eq!([$(stringify!($name)),*], OF_PROCESSES);
+        }
     };
 }
 
