@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::members::Members;
 use crate::options::{CallOptions, Options, ReduceOp};
 use crate::plan::{Limits, Plan};
+use crate::rendezvous::Line;
 use crate::request::Request;
 use crate::setup::prepare;
 use crate::tuning::{self, Row};
@@ -34,6 +35,9 @@ pub struct Communicator {
     backend: Backend,
     /// Why no call may follow.
     ended: OnceLock<&'static str>,
+    /// Where ranks that are processes of their own meet again.
+    #[expect(dead_code, reason = "collective steps on the host are to come")]
+    line: Option<Line>,
 }
 
 impl fmt::Debug for Communicator {
@@ -101,7 +105,7 @@ impl Communicator {
     }
 
     fn of(members: Members, options: Options, backend: Backend) -> Communicator {
-        Communicator { options, members, backend, ended: OnceLock::new() }
+        Communicator { options, members, backend, ended: OnceLock::new(), line: None }
     }
 
     /// Ranks of this communicator, in whatever process.

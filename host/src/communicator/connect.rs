@@ -1,13 +1,15 @@
 //! A communicator whose ranks are processes of their own: agree, then connect, and every rank has it or none.
 
+use allfold_kernels::protocol::abi::WorkspaceLayout;
+
 use super::{Backend, Communicator};
 use crate::cpu::CpuRanks;
 use crate::cuda::CudaRanks;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::plan::Limits;
-use crate::processes::{Meeting, agree, describe};
-use crate::rendezvous::Rendezvous;
+use crate::processes::{Meeting, agree, describe, open_line};
+use crate::rendezvous::{Line, Rendezvous};
 use crate::setup::prepare;
 
 impl Communicator {
@@ -22,7 +24,8 @@ impl Communicator {
 
     /// This process's rank of `rendezvous`' ranks, each on the CPU of this machine and in a process of its own. All ranks call
     /// it with the same options; it returns when all are connected, or fails on all within [`Options::connect_timeout`], and
-    /// then leaves nothing behind. `rendezvous` is not used any more then.
+    /// then leaves nothing behind. `rendezvous` is not used any more then: what ranks tell each other later goes by a
+    /// connection of the communicator's own, which rank 0 serves by a few threads, and which ends with it.
     ///
     /// A call names this rank's buffers, and all ranks must make the same calls: of the same length and dtype, with the same
     /// [`CallOptions`](crate::CallOptions). That is not checked, and a rank whose own buffers are refused keeps the others
@@ -38,17 +41,7 @@ impl Communicator {
     /// [`Error::TooLittleMemory`](crate::Error::TooLittleMemory), [`Error::Host`](crate::Error::Host) when memory, threads or
     /// file descriptors run out; and on the other ranks [`Error::RankFailed`](crate::Error::RankFailed).
     pub fn connect_cpu_with(rendezvous: &dyn Rendezvous, options: Options) -> Result<Communicator> {
-        let meeting = Meeting::new(rendezvous, options.connect_timeout)?;
-        let members = meeting.members();
-        let prepared = || {
-            let (_, layout, limits) = prepare(members.world as usize, &options, Options::CPU_LANDING_BYTES)?;
-            CpuRanks::check(&options)?;
-            Ok(((layout, limits), describe("CPU ranks", &options, &layout)?))
-        };
-        let (layout, limits) = agree(&meeting, prepared())?;
-        let limits = Limits { reaches_buffers: members.all_local(), ..limits };
-        let ranks = CpuRanks::connect(&meeting, layout, &options, limits)?;
-        Ok(Communicator::of(members, options, Backend::Cpu(Box::new(ranks))))
+        Communicator::connect(On::Cpu, rendezvous, options)
     }
 
     /// This process's rank of `rendezvous`' ranks, on GPU `ordinal` as this process counts, made for what
@@ -70,15 +63,69 @@ impl Communicator {
     /// Those of [`Communicator::cuda_with`] and of [`Communicator::connect_cpu_with`]; [`Error::Driver`](crate::Error::Driver)
     /// also where a peer's memory cannot be mapped.
     pub fn connect_cuda_with(ordinal: u32, rendezvous: &dyn Rendezvous, options: Options) -> Result<Communicator> {
+        Communicator::connect(On::Gpu(ordinal), rendezvous, options)
+    }
+
+    fn connect(on: On, rendezvous: &dyn Rendezvous, options: Options) -> Result<Communicator> {
         let meeting = Meeting::new(rendezvous, options.connect_timeout)?;
-        let members = meeting.members();
+        let world = meeting.members().world;
         let prepared = || {
-            let (_, layout, limits) = prepare(members.world as usize, &options, Options::LANDING_BYTES)?;
-            Ok(((layout, limits), describe("GPUs", &options, &layout)?))
+            let (layout, limits) = on.prepare(world, &options)?;
+            Ok(((layout, limits), describe(on.name(), &options, &layout)?))
         };
-        let (layout, limits) = agree(&meeting, prepared())?;
+        let prepared = agree(&meeting, prepared())?;
+        let all: Vec<_> = (0..world).collect();
+        let line = open_line(&meeting, &all)?.ok_or(Error::NoSuchRank { rank: meeting.rank(), world })?;
+        Communicator::over(line, &meeting, on, prepared, options)
+    }
+
+    /// This rank of those that have `line`, who agree on all that is given here, and have until the end of `meeting`.
+    fn over(
+        line: Line,
+        meeting: &Meeting<'_>,
+        on: On,
+        (layout, limits): (WorkspaceLayout, Limits),
+        options: Options,
+    ) -> Result<Communicator> {
+        let meeting = meeting.over(&line);
+        let members = meeting.members();
         let limits = Limits { reaches_buffers: members.all_local(), ..limits };
-        let ranks = CudaRanks::connect(&meeting, ordinal, layout, &options, limits)?;
-        Ok(Communicator::of(members, options, Backend::Cuda(Box::new(ranks))))
+        let backend = match on {
+            On::Cpu => Backend::Cpu(Box::new(CpuRanks::connect(&meeting, layout, &options, limits)?)),
+            On::Gpu(ordinal) => {
+                Backend::Cuda(Box::new(CudaRanks::connect(&meeting, ordinal, layout, &options, limits)?))
+            }
+        };
+        Ok(Communicator { line: Some(line), ..Communicator::of(members, options, backend) })
+    }
+}
+
+/// What a rank in a process of its own runs on.
+#[derive(Clone, Copy)]
+enum On {
+    Cpu,
+    /// By its ordinal.
+    Gpu(u32),
+}
+
+impl On {
+    fn name(self) -> &'static str {
+        match self {
+            On::Cpu => "CPU ranks",
+            On::Gpu(_) => "GPUs",
+        }
+    }
+
+    /// The workspaces and limits of `world` such ranks, if `options` can be.
+    fn prepare(self, world: u32, options: &Options) -> Result<(WorkspaceLayout, Limits)> {
+        let landing_bytes = match self {
+            On::Cpu => {
+                CpuRanks::check(options)?;
+                Options::CPU_LANDING_BYTES
+            }
+            On::Gpu(_) => Options::LANDING_BYTES,
+        };
+        let (_, layout, limits) = prepare(world as usize, options, landing_bytes)?;
+        Ok((layout, limits))
     }
 }

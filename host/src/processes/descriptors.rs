@@ -8,18 +8,19 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
-    recvmsg, sendmsg, socket_with, sockopt,
+    recvmsg, sendmsg, socket_with,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::Meeting;
 use crate::error::{Error, Result};
+use crate::rendezvous::check_user;
 
 /// Bytes of a token, and of an address's random part.
 const TOKEN_BYTES: usize = 16;
@@ -167,14 +168,6 @@ fn receive(connection: &OwnedFd, token: &Token) -> rustix::io::Result<Option<(u3
         (Some(descriptor), false) => Ok(Some((u32::from_le_bytes([a, b, c, d]), descriptor))),
         // The kernel closes what there is no room for, and says so by this.
         (_, true) | (None, false) => Err(Errno::MFILE),
-    }
-}
-
-/// Refuses a process of another user at the other end.
-fn check_user(socket: &OwnedFd) -> rustix::io::Result<()> {
-    match sockopt::socket_peercred(socket.as_fd())?.uid == rustix::process::geteuid() {
-        true => Ok(()),
-        false => Err(Errno::ACCESS),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::members::Members;
-use crate::rendezvous::Rendezvous;
+use crate::rendezvous::{Line, Rendezvous, RendezvousError};
 
 /// What the first byte of a rank's word means: what follows is what it tells the others.
 const OK: u8 = 0;
@@ -36,6 +36,16 @@ impl<'a> Meeting<'a> {
         Ok(Meeting { rendezvous, members: Members::one(rank, world), deadline })
     }
 
+    /// The ranks of `line`, which meet there until this meeting ends.
+    pub(crate) fn over<'b>(&self, line: &'b Line) -> Meeting<'b> {
+        Meeting { rendezvous: line, members: Members::one(line.rank(), line.world()), deadline: self.deadline }
+    }
+
+    /// When it ends.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
     /// This rank, among all.
     pub(crate) fn members(&self) -> Members {
         self.members
@@ -65,7 +75,9 @@ impl<'a> Meeting<'a> {
         let heard = self.rendezvous.all_gather(&word, self.deadline);
         let (mine, words) = match (mine, heard) {
             // It found a peer gone: why that left, the rendezvous knows.
-            (Err(Error::PeerGone { .. }), Err(why)) => return Err(why.into()),
+            (Err(Error::PeerGone { .. } | Error::Rendezvous(RendezvousError::Gone { .. })), Err(why)) => {
+                return Err(why.into());
+            }
             (Err(error), _) => return Err(error),
             (Ok(mine), heard) => (mine, heard?),
         };

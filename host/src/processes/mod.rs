@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `meeting.rs` | steps that succeed on all ranks or fail on all |
 //! | `agreement.rs` | what has to be the same on all ranks, compared |
+//! | `line.rs` | a line of their own, for all that comes after that |
 //! | `host.rs` | which host this is, and whose process |
 //! | `descriptors.rs` | a file descriptor of each rank to all others |
 //! | `room.rs` | whether there is memory for all |
@@ -14,10 +15,13 @@
 //!
 //! ```text
 //! meet          versions, host, options compared           -> Error::Disagreement on every rank
-//! allocate      if there is room, each its own workspace   -> its error, and Error::RankFailed on the others
+//! open a line   rank 0 tells all where they meet again     -> its error, and Error::RankFailed on the others
+//! allocate      if there is room, each its own workspace   -> as above
 //! exchange      a descriptor of it to every other rank     -> as above
 //! map           each rank the workspaces of all others     -> as above
 //! ```
+//!
+//! The caller's rendezvous serves the first two; the line lives as long as the communicator.
 //!
 //! Nothing is left behind, however it ends: the memory has no name, the sockets are abstract ones, and descriptors are closed
 //! once the memory is mapped. Memory lives until the last process that has mapped it unmaps it or ends: a rank that leaves
@@ -26,12 +30,14 @@
 mod agreement;
 mod descriptors;
 mod host;
+mod line;
 mod meeting;
 mod room;
 mod shared_memory;
 
 pub(crate) use agreement::{agree, describe};
 pub(crate) use descriptors::exchange;
+pub(crate) use line::open_line;
 pub(crate) use meeting::Meeting;
 pub(crate) use room::check_room;
 pub(crate) use shared_memory::SharedMemory;

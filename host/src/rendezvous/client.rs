@@ -30,21 +30,21 @@ pub(super) struct Client<S: Stream> {
 }
 
 impl<S: Stream> Client<S> {
-    /// Connects, as often as it takes, and meets the others. `address` is for errors.
-    pub(super) fn join(
+    /// Takes its seat over a new connection; [`Client::meet`] comes next. `address` is for errors.
+    pub(super) fn take_seat(
         address: &str,
-        connect: impl Fn(Duration) -> io::Result<S>,
+        mut stream: S,
         claim: &Claim,
         secret: &Secret,
         deadline: Instant,
     ) -> Result<Client<S>, RendezvousError> {
-        let address = || address.to_string();
-        let unreachable = |why: &str| RendezvousError::Unreachable { address: address(), why: why.to_string() };
-        let mut stream = patiently(connect, deadline).map_err(|error| unreachable(&error.to_string()))?;
+        let address = address.to_string();
         let refused = |refused| match refused {
             Refused::Cut(Cut::Closed) => RendezvousError::Gone { rank: 0 },
-            Refused::Cut(Cut::Late) => unreachable("it accepts, and says nothing"),
-            Refused::NotAllfold => RendezvousError::NotAllfold { address: address() },
+            Refused::Cut(Cut::Late) => {
+                RendezvousError::Unreachable { address, why: "it accepts, and says nothing".to_string() }
+            }
+            Refused::NotAllfold => RendezvousError::NotAllfold { address },
             Refused::Secret => RendezvousError::Secret { rank: claim.rank },
         };
         let protocol = ask(&mut stream, claim, secret, deadline)?.map_err(refused)?;
@@ -52,10 +52,12 @@ impl<S: Stream> Client<S> {
         if protocol != theirs {
             return Err(RendezvousError::Protocol { rank, theirs, ours: protocol });
         }
-        let mut client = Client { stream, rank, world, calls: 0, failed: None };
-        client.answer(deadline)?;
-        client.calls = 1;
-        Ok(client)
+        Ok(Client { stream, rank, world, calls: 1, failed: None })
+    }
+
+    /// Waits until all have come: the first call, which taking the seat has made.
+    pub(super) fn meet(&mut self, deadline: Instant) -> Result<(), RendezvousError> {
+        self.answer(deadline).map(drop)
     }
 
     pub(super) fn call(
@@ -103,7 +105,7 @@ impl<S: Stream> Client<S> {
 }
 
 /// Tries until the deadline: rank 0 may start last.
-fn patiently<S>(connect: impl Fn(Duration) -> io::Result<S>, deadline: Instant) -> io::Result<S> {
+pub(super) fn patiently<S>(connect: impl Fn(Duration) -> io::Result<S>, deadline: Instant) -> io::Result<S> {
     let [mut pause, longest] = PAUSES;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -29,6 +29,7 @@
 //! | `hub.rs`, `client.rs` | rank 0's threads, which bring the others' calls to the meeting; and the others |
 //! | `seat.rs` | a rank of either side |
 //! | `tcp.rs`, `unix.rs`, `stream.rs` | what differs between connections, and their deadlines |
+//! | `line.rs` | what a communicator of several processes has of its own, to meet again without the caller's rendezvous |
 //! | `handshake.rs`, `secret.rs` | how ranks know each other |
 //! | `frame.rs`, `failure.rs`, `bytes.rs` | what they send |
 
@@ -43,6 +44,7 @@ mod failure;
 mod frame;
 mod handshake;
 mod hub;
+mod line;
 mod local;
 mod meeting;
 mod seat;
@@ -56,6 +58,7 @@ mod unix;
 pub use call::{Call, MOST_BYTES};
 pub use environment::{Environment, EnvironmentError};
 pub use error::RendezvousError;
+pub(crate) use line::{Line, Ticket, check_user};
 pub use local::{Local, local};
 pub use secret::Secret;
 pub use tcp::Tcp;

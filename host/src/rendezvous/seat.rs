@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::call::Call;
-use super::client::Client;
+use super::client::{Client, patiently};
 use super::handshake::Claim;
 use super::hub::Hub;
 use super::local::Local;
@@ -23,7 +23,7 @@ pub(super) struct Seat<S: Stream> {
 
 enum Side<S: Stream> {
     // In this order: rank 0 leaves before its hub does, which tells the others.
-    Hub { member: Local, _hub: Hub },
+    Hub { member: Local, hub: Hub },
     // Held through a call: calls of one rank are one after the other.
     Rank(Mutex<Client<S>>),
 }
@@ -36,18 +36,10 @@ impl<S: Stream> Seat<S> {
         secret: &Secret,
         deadline: Instant,
     ) -> Result<Seat<S>, RendezvousError> {
-        check(0, world)?;
-        let meeting = Arc::new(Meeting::new(world));
-        let member = Local::new(Arc::clone(&meeting), 0);
-        let hub = Hub::start(listener, meeting, secret)?;
-        if let Err(error) = member.call(Call::Join, &[], deadline) {
-            hub.linger(deadline);
-            return Err(error);
-        }
-        Ok(Seat { rank: 0, world, side: Side::Hub { member, _hub: hub } })
+        Seat::open(listener, world, secret)?.meet(deadline)
     }
 
-    /// A rank that connects to rank 0. A test may claim what is not so.
+    /// A rank that connects to rank 0, as often as it takes. A test may claim what is not so.
     pub(super) fn join(
         address: &str,
         connect: impl Fn(Duration) -> io::Result<S>,
@@ -55,9 +47,47 @@ impl<S: Stream> Seat<S> {
         secret: &Secret,
         deadline: Instant,
     ) -> Result<Seat<S>, RendezvousError> {
+        let unreachable =
+            |error: io::Error| RendezvousError::Unreachable { address: address.to_string(), why: error.to_string() };
+        let stream = patiently(connect, deadline).map_err(unreachable)?;
+        Seat::take(address, stream, claim, secret, deadline)?.meet(deadline)
+    }
+
+    /// Rank 0, to whom others may come from now on; [`Seat::meet`] comes next.
+    pub(super) fn open(
+        listener: impl Listener<Stream = S>,
+        world: u32,
+        secret: &Secret,
+    ) -> Result<Seat<S>, RendezvousError> {
+        check(0, world)?;
+        let meeting = Arc::new(Meeting::new(world));
+        let member = Local::new(Arc::clone(&meeting), 0);
+        let hub = Hub::start(listener, meeting, secret)?;
+        Ok(Seat { rank: 0, world, side: Side::Hub { member, hub } })
+    }
+
+    /// A rank that has connected to rank 0, and is known there; [`Seat::meet`] comes next.
+    pub(super) fn take(
+        address: &str,
+        stream: S,
+        claim: &Claim,
+        secret: &Secret,
+        deadline: Instant,
+    ) -> Result<Seat<S>, RendezvousError> {
         let &Claim { rank, world, .. } = claim;
-        let client = Client::join(address, connect, claim, secret, deadline)?;
+        let client = Client::take_seat(address, stream, claim, secret, deadline)?;
         Ok(Seat { rank, world, side: Side::Rank(Mutex::new(client)) })
+    }
+
+    /// Waits until all have come.
+    pub(super) fn meet(self, deadline: Instant) -> Result<Seat<S>, RendezvousError> {
+        match &self.side {
+            Side::Hub { member, hub } => {
+                member.call(Call::Join, &[], deadline).inspect_err(|_| hub.linger(deadline)).map(drop)
+            }
+            Side::Rank(client) => client.lock().unwrap_or_else(PoisonError::into_inner).meet(deadline),
+        }?;
+        Ok(self)
     }
 
     fn call(&self, call: Call, bytes: &[u8], deadline: Instant) -> Result<Vec<Vec<u8>>, RendezvousError> {

@@ -51,7 +51,7 @@ impl Unix {
         deadline: Instant,
     ) -> Result<Unix, RendezvousError> {
         let address = path.display().to_string();
-        Seat::join(&address, |_left| connect(path), claim, secret, deadline).map(Unix)
+        Seat::join(&address, |_left| connect(&SocketAddrUnix::new(path)?), claim, secret, deadline).map(Unix)
     }
 }
 
@@ -64,10 +64,10 @@ fn refused(path: &Path, error: &io::Error) -> RendezvousError {
 }
 
 /// Does not block: where too many wait at the door, it fails, and is tried again.
-fn connect(path: &Path) -> io::Result<UnixStream> {
+pub(super) fn connect(address: &SocketAddrUnix) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::connect(&socket, address)?;
     let stream = UnixStream::from(socket);
     stream.set_nonblocking(false)?;
     Ok(stream)
@@ -85,7 +85,8 @@ impl Socket {
     fn listen(path: &Path) -> io::Result<Socket> {
         let listener = UnixListener::bind(path).or_else(|error| {
             // A file that nobody listens at any more. Anything but a socket refuses otherwise, and stays.
-            let dead = connect(path).is_err_and(|why| why.kind() == ErrorKind::ConnectionRefused);
+            let there = SocketAddrUnix::new(path).map_err(Into::into).and_then(|address| connect(&address));
+            let dead = there.is_err_and(|why| why.kind() == ErrorKind::ConnectionRefused);
             if error.kind() != ErrorKind::AddrInUse || !dead || !is_socket(path) {
                 return Err(error);
             }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use allfold::rendezvous::{Rendezvous, RendezvousError, Secret, Unix};
 
+pub mod attempt;
 pub mod held;
 
 /// Tells a process that it is a rank, of what, and where it meets the others.

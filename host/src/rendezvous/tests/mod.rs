@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::handshake::Claim;
 use super::stream::Stream;
-use super::{Local, Rendezvous, RendezvousError, Secret, Tcp, Unix, local};
+use super::{Line, Local, Rendezvous, RendezvousError, Secret, Tcp, Ticket, Unix, local};
 
 type Result<T> = std::result::Result<T, RendezvousError>;
 
@@ -113,6 +113,28 @@ impl Reach for UnixPlace {
 impl Drop for UnixPlace {
     fn drop(&mut self) {
         assert!(!self.0.exists() || std::thread::panicking(), "{} is left behind", self.0.display());
+    }
+}
+
+/// A line of its own for each group; rank 0 is there from the start.
+struct LinePlace(Mutex<Option<Line>>, Option<Ticket>);
+
+impl Way for LinePlace {
+    type Member = Line;
+
+    fn new(world: u32) -> LinePlace {
+        let opened = (world > 1).then(|| Line::open(world).expect("a socket and a thread"));
+        let (line, ticket) = opened.unzip();
+        let told = ticket.map(|ticket| Ticket::decode(&ticket.encode()).expect("it is what was told"));
+        LinePlace(Mutex::new(Some(line.unwrap_or(Line::alone()))), told)
+    }
+
+    fn join(&self, rank: u32, world: u32, deadline: Instant) -> Result<Line> {
+        let line = match &self.1 {
+            Some(ticket) if rank > 0 => Line::take(ticket, rank, world, deadline)?,
+            _ => self.0.lock().expect("whole").take().expect("comes once"),
+        };
+        line.meet(deadline)
     }
 }
 

@@ -142,7 +142,7 @@ macro_rules! suite {
 
 pub(super) use suite;
 
-suite!(Threads as threads, TcpPlace as tcp, UnixPlace as unix: [
+suite!(Threads as threads, TcpPlace as tcp, UnixPlace as unix, LinePlace as line: [
     right_results,
     the_most_bytes_are_taken,
     nobody_leaves_before_the_last_has_come,
