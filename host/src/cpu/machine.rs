@@ -2,19 +2,22 @@
 //!
 //! Data are relaxed atomic words, so that a protocol with a missing order gives a wrong sum here and never undefined
 //! behaviour.
+//!
+//! Long: so that the whole machine is in one file.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use allfold_kernels::protocol::abi::{
-    Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, KernelArgs, MARKER, PACK_BYTES, PACK_WORDS,
-    Rank, WRONG_OFFSET_BYTES, cursor_offset_bytes, epoch_offset_bytes, flag_offset_bytes, landing_slot, step_to,
+    Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, KernelArgs, MARKER, MAX_RANKS, PACK_BYTES,
+    PACK_WORDS, ROW_WORDS, Rank, WRONG_OFFSET_BYTES, cursor_offset_bytes, epoch_offset_bytes, flag_offset_bytes,
+    landing_slot, step_to,
 };
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
-use allfold_kernels::protocol::status::GaveUp;
+use allfold_kernels::protocol::status::{GaveUp, UNKNOWN_BUFFERS};
 
 use super::block::{Block, relax};
 
@@ -64,13 +67,35 @@ impl<'a> Cpu<'a> {
         self.word(self.args.workspace, flag_offset_bytes(row, emitter))
     }
 
+    /// `owner`'s buffer: as the arguments say, or the row in their place, where `place` is the buffer's.
+    #[inline]
+    fn of_row(&self, place: usize, buffers: &[u64; MAX_RANKS]) -> u64 {
+        match self.args.row {
+            0 => buffers[place % MAX_RANKS],
+            row => self.word(row, 8 * place).load(Ordering::Relaxed),
+        }
+    }
+
+    fn output_of(&self, owner: Rank) -> u64 {
+        self.of_row(MAX_RANKS + owner.0 as usize, &self.args.outputs)
+    }
+
+    /// Whether the buffers of all ranks are known. If not, this rank leaves word of it.
+    pub(super) fn knows_buffers(&self) -> bool {
+        let known = self.of_row(0, &[1; MAX_RANKS]) != 0;
+        if !known {
+            self.word(self.args.workspace, GAVE_UP_OFFSET_BYTES).store(UNKNOWN_BUFFERS, Ordering::Relaxed);
+        }
+        known
+    }
+
     #[inline]
     fn base(&self, region: Region, owner: Rank) -> u64 {
         match region {
             Region::Source => self.args.source,
             Region::Output => self.args.output,
             Region::Input(Bank(bank)) => {
-                self.args.inputs[owner.0 as usize] + u64::from(bank) * self.args.input_bank_bytes
+                self.of_row(owner.0 as usize, &self.args.inputs) + u64::from(bank) * self.args.input_bank_bytes
             }
             Region::Scratch => self.args.workspaces[owner.0 as usize] + self.args.scratch_offset_bytes,
         }
@@ -153,7 +178,12 @@ impl Machine for Cpu<'_> {
     }
     #[inline]
     fn aligned(&self) -> bool {
-        self.args.aligned != 0
+        // The host knows it of those buffers only that stand in the arguments.
+        let low_bits = match self.args.row {
+            0 => 0,
+            row => (0..ROW_WORDS).fold(0, |bits, word| bits | self.word(row, 8 * word).load(Ordering::Relaxed)),
+        };
+        self.args.aligned != 0 && low_bits.is_multiple_of(PACK_BYTES as u64)
     }
 
     #[inline]
@@ -269,11 +299,11 @@ impl Machine for Cpu<'_> {
     }
     #[inline]
     fn give_pack(&self, owner: Rank, pack: u64, value: Pack) {
-        store(self.halves_at(self.args.outputs[owner.0 as usize] + pack * PACK_BYTES as u64), value);
+        store(self.halves_at(self.output_of(owner) + pack * PACK_BYTES as u64), value);
     }
     #[inline]
     fn give_elem<T: Element>(&self, owner: Rank, elem: u64, value: Pack) {
-        let address = self.args.outputs[owner.0 as usize] + elem * T::DTYPE.bytes() as u64;
+        let address = self.output_of(owner) + elem * T::DTYPE.bytes() as u64;
         self.st_elem_at::<T>(address, value.0[0]);
     }
 

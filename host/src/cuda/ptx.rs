@@ -51,8 +51,8 @@ macro_rules! target {
     ($name:literal, $compute_capability:expr) => {
         target!(
             $name, $compute_capability,
-            "f32" "f32_presets" "f32_verify" "f16" "f16_presets" "f16_verify" "bf16" "bf16_presets" "bf16_verify" "bf16_stress" "i32" "i32_presets"
-            "i32_verify"
+            "f32" "f32_captured" "f32_presets" "f32_verify" "f16" "f16_captured" "f16_presets" "f16_verify" "bf16" "bf16_captured"
+            "bf16_presets" "bf16_stress" "bf16_verify" "i32" "i32_captured" "i32_presets" "i32_verify"
         )
     };
 }
@@ -130,7 +130,8 @@ mod tests {
                 let own = InputMode::ALL.into_iter().filter(has).map(Form::Own);
                 let any = algorithm.has_any_protocol().then_some(Form::Any);
                 let delayed = (dtype == Dtype::Bf16).then_some(Form::Delayed);
-                for form in own.chain(any).chain(delayed) {
+                let captured = (!algorithm.pushes()).then_some(Form::Captured);
+                for form in own.chain(any).chain(delayed).chain(captured) {
                     let alone = (form, algorithm) == (Form::Own(InputMode::Registered), Algorithm::OneShot);
                     let worlds = if alone { 1..=8 } else { 2..=8 };
                     for world in worlds.filter(|&world| algorithm.takes(world)) {

@@ -34,6 +34,8 @@ pub enum EntryPoint {
 pub enum Form {
     /// Our own protocol, for this input mode, is compiled in.
     Own(InputMode),
+    /// Our own protocol, for a registered input, is compiled in; the buffers stand in a row. A push needs no such form.
+    Captured,
     /// It decodes its arguments.
     Any,
     /// It decodes its arguments, and has planted delays. There are such kernels for bf16.
@@ -45,6 +47,7 @@ impl EntryPoint {
     const fn module_parts(&self) -> (Dtype, &'static str) {
         match *self {
             EntryPoint::AllReduce { dtype, form: Form::Own(_), .. } | EntryPoint::Stage(dtype) => (dtype, ""),
+            EntryPoint::AllReduce { dtype, form: Form::Captured, .. } => (dtype, "_captured"),
             EntryPoint::AllReduce { dtype, form: Form::Any, .. } => (dtype, "_presets"),
             EntryPoint::AllReduce { dtype, form: Form::Delayed, .. } => (dtype, "_stress"),
             EntryPoint::FillStamps(dtype) | EntryPoint::CheckStamps(dtype) => (dtype, "_verify"),
@@ -88,7 +91,7 @@ impl Display for EntryPoint {
                 };
                 write!(f, "{}{form}_w{world}", algorithm.name())
             }
-            EntryPoint::AllReduce { algorithm, form: Form::Any | Form::Delayed, world, .. } => {
+            EntryPoint::AllReduce { algorithm, form: Form::Captured | Form::Any | Form::Delayed, world, .. } => {
                 write!(f, "{}_w{world}", algorithm.name())
             }
             EntryPoint::Stage(_) => f.write_str("stage"),

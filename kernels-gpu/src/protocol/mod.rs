@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`abi`] | numbers, names and layouts that host and device share |
+//! | [`abi`], `arguments`, `workspace` | numbers, names and layouts that host and device share |
 //! | [`entry_point`] | the names of the kernels |
 //! | [`epoch`] | the number of a call, and how it is kept on the device |
 //! | [`machine`] | what one thread of a rank can do |
@@ -22,6 +22,7 @@
 //! Nothing here may name a pointer, an atomic, an instruction or a target.
 
 pub mod abi;
+mod arguments;
 pub mod barrier;
 mod call;
 pub mod delayed;

@@ -22,6 +22,9 @@ pub struct GaveUp {
 /// [`GaveUp`].
 pub const ABANDONED: u64 = u64::MAX;
 
+/// The word of a rank that was to run a captured call before the buffers of all ranks were known. It is no [`GaveUp`] either.
+pub const UNKNOWN_BUFFERS: u64 = u64::MAX - 1;
+
 impl GaveUp {
     const EPOCH_BITS: u32 = 40;
 

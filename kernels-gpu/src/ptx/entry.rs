@@ -17,14 +17,17 @@ use crate::protocol::{one_shot_push, stage, two_shot_push, verify};
 /// `name => body;` with the machine and the arguments in scope; `name, lane = of => body;` with a lane that is known before
 /// the kernel begins.
 macro_rules! entries {
-    ($m:ident, $args:ident, $W:expr; $($name:expr $(, $lane:ident = $of:expr)? => $body:expr;)*) => { $(
+    ($m:ident, $args:ident, $W:expr; $($rest:tt)*) => { entries! { $m, $args, $W, false; $($rest)* } };
+    ($m:ident, $args:ident, $W:expr, $captured:literal; $($name:expr $(, $lane:ident = $of:expr)? => $body:expr;)*) => { $(
         const _: () = {
             #[unsafe(export_name = $name)]
             unsafe extern "ptx-kernel" fn entry($args: KernelArgs) {
                 // SAFETY: the host passes arguments and a grid as `Ptx::new` asks.
-                let $m = unsafe { &Ptx::<{ $W }>::new(&$args) };
+                let $m = unsafe { &Ptx::<{ $W }, $captured>::new(&$args) };
                 begin!($m $(, $lane = $of)?);
-                $body
+                if !$captured || $m.knows_buffers() {
+                    $body
+                }
             }
         };
     )* };
@@ -78,6 +81,11 @@ macro_rules! world {
             concat!($module, "_presets__one_shot_w", $W) => one_shot::<_, $T, $W>(m, Protocol::decode(args.protocol));
             concat!($module, "_presets__two_shot_w", $W) => two_shot::<_, $T, $W>(m, Protocol::decode(args.protocol));
         }
+        entries! { m, args, $W, true;
+            concat!($module, "_captured__one_shot_w", $W) => one_shot::<_, $T, $W>(m, ONE_SHOT);
+            concat!($module, "_captured__two_shot_w", $W) => two_shot::<_, $T, $W>(m, TWO_SHOT);
+            concat!($module, "_captured__one_pass_w", $W) => one_pass::<_, $T, $W>(m, ONE_PASS);
+        }
     };
 }
 
@@ -93,6 +101,9 @@ macro_rules! dtype {
         entries! { m, args, EXCHANGE_RANKS;
             concat!($module, "__exchange_w2") => exchange::<_, $T>(m, EXCHANGE);
             concat!($module, "__exchange_copied_w2") => exchange::<_, $T>(m, EXCHANGE_COPIED);
+        }
+        entries! { m, args, EXCHANGE_RANKS, true;
+            concat!($module, "_captured__exchange_w2") => exchange::<_, $T>(m, EXCHANGE);
         }
         entries! { m, args, 1;
             concat!($module, "__one_shot_w1") => one_shot::<_, $T, 1>(m, ONE_SHOT);

@@ -17,15 +17,19 @@ use crate::protocol::element::Element;
 use crate::protocol::epoch::Epoch;
 use crate::protocol::machine::{Landing, Machine, Pack, Region};
 use crate::protocol::push::{Cursor, Lane};
-use crate::protocol::status::GaveUp;
+use crate::protocol::status::{GaveUp, UNKNOWN_BUFFERS};
 
-/// A GPU thread of one of `W` ranks, with its kernel's arguments.
+/// A GPU thread of one of `W` ranks, with its kernel's arguments. If it is `CAPTURED`, the buffers of all ranks stand in the row
+/// that the arguments name, else in the arguments.
 #[derive(Clone, Copy)]
-pub(super) struct Ptx<'a, const W: usize> {
+pub(super) struct Ptx<'a, const W: usize, const CAPTURED: bool> {
     args: &'a KernelArgs,
+    /// What the row says, where there is one.
+    row_inputs: [u64; MAX_RANKS],
+    row_outputs: [u64; MAX_RANKS],
 }
 
-impl<'a, const W: usize> Ptx<'a, W> {
+impl<'a, const W: usize, const CAPTURED: bool> Ptx<'a, W, CAPTURED> {
     /// The thread that runs this.
     ///
     /// # Safety
@@ -35,7 +39,23 @@ impl<'a, const W: usize> Ptx<'a, W> {
     /// - The grid has at most `MAX_BLOCKS` blocks, the same number on each rank, all resident together.
     #[inline(always)]
     pub(super) unsafe fn new(args: &'a KernelArgs) -> Self {
-        Ptx { args }
+        // Here, so that no loop has it to do; what is not used is not loaded.
+        let word = |word| if CAPTURED { Self::ld_row(args, word) } else { 0 };
+        let row_inputs = core::array::from_fn(word);
+        let row_outputs = core::array::from_fn(|rank| word(MAX_RANKS + rank));
+        Ptx { args, row_inputs, row_outputs }
+    }
+
+    /// A word of the row. It does not change while a kernel runs that uses it: hence `pure` and `nomem`.
+    #[inline(always)]
+    fn ld_row(args: &KernelArgs, word: usize) -> u64 {
+        let address;
+        let from = args.row + 8 * word as u64;
+        // SAFETY: inside the row, which the host has written before any launch that uses it.
+        unsafe {
+            asm!("ld.global.u64 {}, [{}]; // ld_row", out(reg64) address, in(reg64) from, options(pure, nomem, nostack))
+        }
+        address
     }
 
     /// `table[rank]` for a rank known at run time only. An index would put the table into local memory, and so would a
@@ -55,6 +75,35 @@ impl<'a, const W: usize> Ptx<'a, W> {
             }
         }
         address
+    }
+
+    #[inline(always)]
+    fn input_of(&self, owner: Rank) -> u64 {
+        Self::select(if CAPTURED { &self.row_inputs } else { &self.args.inputs }, owner)
+    }
+
+    #[inline(always)]
+    fn output_of(&self, owner: Rank) -> u64 {
+        Self::select(if CAPTURED { &self.row_outputs } else { &self.args.outputs }, owner)
+    }
+
+    /// Whether the buffers of all ranks are known. If not, this rank leaves word of it.
+    #[inline(always)]
+    pub(super) fn knows_buffers(&self) -> bool {
+        if !CAPTURED || self.row_inputs[0] != 0 {
+            return true;
+        }
+        self.st_status(UNKNOWN_BUFFERS);
+        false
+    }
+
+    #[inline(always)]
+    fn st_status(&self, word: u64) {
+        let address = self.args.workspace + GAVE_UP_OFFSET_BYTES as u64;
+        // SAFETY: a word of this rank's workspace. Several threads may write it; any of their words is a true answer.
+        unsafe {
+            asm!("st.volatile.global.u64 [{}], {}; // st_status", in(reg64) address, in(reg64) word, options(nostack));
+        }
     }
 
     #[inline(always)]
@@ -202,9 +251,7 @@ impl<'a, const W: usize> Ptx<'a, W> {
         match region {
             Region::Source => self.args.source,
             Region::Output => self.args.output,
-            Region::Input(Bank(bank)) => {
-                Self::select(&self.args.inputs, owner) + bank as u64 * self.args.input_bank_bytes
-            }
+            Region::Input(Bank(bank)) => self.input_of(owner) + bank as u64 * self.args.input_bank_bytes,
             Region::Scratch => Self::select(&self.args.workspaces, owner) + self.args.scratch_offset_bytes,
         }
     }
@@ -216,7 +263,7 @@ fn pairs([a, b, c, d]: [u32; 4]) -> [u64; 2] {
     [a as u64 | (b as u64) << 32, c as u64 | (d as u64) << 32]
 }
 
-impl<const W: usize> Machine for Ptx<'_, W> {
+impl<const W: usize, const CAPTURED: bool> Machine for Ptx<'_, W, CAPTURED> {
     #[inline(always)]
     fn rank(&self) -> Rank {
         Rank(self.args.rank)
@@ -255,7 +302,14 @@ impl<const W: usize> Machine for Ptx<'_, W> {
     }
     #[inline(always)]
     fn aligned(&self) -> bool {
-        self.args.aligned != 0
+        // The host knows it of those buffers only that stand in the arguments.
+        let mut low_bits = 0;
+        if CAPTURED {
+            for rank in 0..W {
+                low_bits |= self.row_inputs[rank] | self.row_outputs[rank];
+            }
+        }
+        self.args.aligned != 0 && low_bits % PACK_BYTES as u64 == 0
     }
 
     #[inline(always)]
@@ -287,11 +341,7 @@ impl<const W: usize> Machine for Ptx<'_, W> {
     }
     #[inline(always)]
     fn report(&self, gave_up: GaveUp) {
-        let address = self.args.workspace + GAVE_UP_OFFSET_BYTES as u64;
-        // SAFETY: a word of this rank's workspace. Several threads may write it; any of their words is a true answer.
-        unsafe {
-            asm!("st.volatile.global.u64 [{}], {}; // st_status", in(reg64) address, in(reg64) gave_up.encode(), options(nostack));
-        }
+        self.st_status(gave_up.encode());
     }
 
     #[inline(always)]
@@ -453,11 +503,11 @@ impl<const W: usize> Machine for Ptx<'_, W> {
     }
     #[inline(always)]
     fn give_pack(&self, owner: Rank, pack: u64, value: Pack) {
-        self.st_pack_at(Self::select(&self.args.outputs, owner) + pack * PACK_BYTES as u64, value.0);
+        self.st_pack_at(self.output_of(owner) + pack * PACK_BYTES as u64, value.0);
     }
     #[inline(always)]
     fn give_elem<T: Element>(&self, owner: Rank, elem: u64, value: Pack) {
-        let address = Self::select(&self.args.outputs, owner) + elem * T::DTYPE.bytes() as u64;
+        let address = self.output_of(owner) + elem * T::DTYPE.bytes() as u64;
         self.st_elem_at::<T>(address, value.0[0]);
     }
 

@@ -18,7 +18,7 @@ enum Width {
 }
 
 /// Every access of the PTX machine: its name, what it moves, and the instructions that it may be.
-const ACCESSES: [(&str, Width, &[&str]); 19] = [
+const ACCESSES: [(&str, Width, &[&str]); 20] = [
     ("st_flag_volatile", Width::Control, &["st.volatile.global.u64"]),
     ("ld_flag_volatile", Width::Control, &["ld.volatile.global.u64"]),
     ("st_flag_release", Width::Control, &["st.release.sys.global.u64"]),
@@ -32,6 +32,7 @@ const ACCESSES: [(&str, Width, &[&str]); 19] = [
     ("ld_elem", Width::Narrow, &["ld.global.u16", "ld.global.u32"]),
     ("st_elem", Width::Narrow, &["st.global.u16", "st.global.u32"]),
     ("ld_word", Width::Narrow, &["ld.global.u64", "ld.global.u32"]),
+    ("ld_row", Width::Narrow, &["ld.global.u64"]),
     ("st_word", Width::Narrow, &["st.global.u64", "st.global.u32"]),
     ("ld_cursor", Width::Narrow, &["ld.global.v2.u64"]),
     ("st_cursor", Width::Narrow, &["st.global.v2.u64"]),
