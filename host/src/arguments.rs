@@ -1,7 +1,7 @@
 //! Request, plan and workspaces made into kernel arguments: the same for every backend.
 
 use allfold_kernels::protocol::abi::{
-    InputMode, KernelArgs, LANDING_SHARED_PACKS, MAX_RANKS, Rank, WorkspaceLayout, landing_slot,
+    InputMode, KernelArgs, LANDING_SHARED_PACKS, MAX_RANKS, PACK_BYTES, Rank, WorkspaceLayout, landing_slot,
 };
 
 use crate::buffers::RawBuffers;
@@ -25,6 +25,22 @@ pub(crate) struct Workspaces {
     delays: Option<Delays>,
 }
 
+/// Where a call finds the buffers of the callers, if its algorithm has ranks use each other's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peers {
+    /// Among the call's own: all ranks are here, or no rank uses another's.
+    Local,
+    /// At these addresses of this process.
+    At {
+        /// The inputs of all ranks.
+        inputs: [u64; MAX_RANKS],
+        /// Their outputs.
+        outputs: [u64; MAX_RANKS],
+    },
+    /// In a row of the local rank's memory, at this address.
+    Row(u64),
+}
+
 impl Workspaces {
     pub(crate) fn new(
         addresses: [u64; MAX_RANKS],
@@ -42,26 +58,38 @@ impl Workspaces {
         request: &Request,
         plan: &Plan,
         buffers: &[RawBuffers<'_>],
+        peers: &Peers,
     ) -> [KernelArgs; MAX_RANKS] {
         let (mut inputs, mut outputs) = ([0; MAX_RANKS], [0; MAX_RANKS]);
         for (rank, workspace) in (0..self.members.world).zip(self.addresses) {
-            // What peers read, and where they may store: the caller's buffers, or what stands for them. Buffers of another
-            // process are out of reach, and then no plan has an algorithm that uses them.
-            let (input, output) = match plan.input {
-                InputMode::Registered => {
-                    self.members.index(rank).map_or((0, 0), |index| (buffers[index].input, buffers[index].output))
-                }
-                InputMode::Memcpy | InputMode::Copied => {
+            // What peers read, and where they may store: the caller's buffers, or what stands for them.
+            let place = rank as usize;
+            (inputs[place], outputs[place]) = match (plan.input, peers) {
+                (InputMode::Memcpy | InputMode::Copied, _) => {
                     [workspace + self.layout.staging_offset_bytes as u64; 2].into()
                 }
+                // Those of another process are out of reach, and then no plan has an algorithm that uses them.
+                (InputMode::Registered, Peers::Local) => {
+                    self.members.index(rank).map_or((0, 0), |index| (buffers[index].input, buffers[index].output))
+                }
+                (InputMode::Registered, Peers::At { inputs, outputs }) => (inputs[place], outputs[place]),
+                (InputMode::Registered, Peers::Row(_)) => (0, 0),
             };
-            (inputs[rank as usize], outputs[rank as usize]) = (input, output);
         }
+        let (row, low_bits) = match peers {
+            Peers::Local => (0, 0),
+            Peers::At { inputs, outputs } => (0, inputs.iter().chain(outputs).fold(0, |bits, address| bits | address)),
+            // The kernel looks for itself.
+            Peers::Row(address) => (*address, 0),
+        };
+        let aligned = request.aligned && low_bits.is_multiple_of(PACK_BYTES as u64);
         let alternates = plan.input.staged() && plan.protocol.alternates();
         let bank_bytes = if alternates { self.layout.staging_bank_bytes as u64 } else { 0 };
         self.each(request, buffers, |args| KernelArgs {
             inputs,
             outputs,
+            row,
+            aligned: aligned.into(),
             input_bank_bytes: bank_bytes,
             protocol: plan.protocol.encode(),
             ..args

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use allfold_kernels::protocol::abi::{Dtype, MAX_RANKS};
-use allfold_kernels::protocol::status::GaveUp;
+use allfold_kernels::protocol::status::{GaveUp, UNKNOWN_BUFFERS};
 
 use crate::buffers::{RankBuffers, RawBuffers};
 use crate::cpu::CpuRanks;
@@ -20,8 +20,12 @@ use crate::request::Request;
 use crate::setup::prepare;
 use crate::tuning::{self, Row};
 
+mod capture;
 mod connect;
+mod register;
 mod stamps;
+
+pub use capture::Captured;
 
 /// Ranks of an all-reduce: threads on the CPU, or kernels on GPUs. All of them in this process, or one of several processes'.
 ///
@@ -36,7 +40,6 @@ pub struct Communicator {
     /// Why no call may follow.
     ended: OnceLock<&'static str>,
     /// Where ranks that are processes of their own meet again.
-    #[expect(dead_code, reason = "collective steps on the host are to come")]
     line: Option<Line>,
 }
 
@@ -62,6 +65,17 @@ enum Backend {
     Cpu(Box<CpuRanks>),
     Cuda(Box<CudaRanks>),
 }
+
+/// The same expression for whichever backend there is.
+macro_rules! of_backend {
+    ($backend:expr, $ranks:ident => $body:expr) => {
+        match $backend {
+            Backend::Cpu($ranks) => $body,
+            Backend::Cuda($ranks) => $body,
+        }
+    };
+}
+use of_backend;
 
 impl Communicator {
     /// `world` ranks on this machine's CPU, made for whatever [`Options::default`] says.
@@ -187,20 +201,21 @@ impl Communicator {
         }
         self.check_not_ended()?;
         self.check_place(buffers)?;
-        let request = Request::of(self.members, dtype, buffers)?;
+        let request = Request::of(self.members, dtype, buffers, call.registered)?;
         let plan = Plan::choose(&request, call, &self.options, self.limits(), self.rows())?;
         if request.elems == 0 {
             return Ok(plan);
         }
-        match &self.backend {
+        let peers = self.peers(&request, &plan, buffers, call)?;
+        match &mut self.backend {
             Backend::Cpu(ranks) => {
                 // SAFETY: the caller's promise, and the request was checked.
-                unsafe { ranks.all_reduce(&request, &plan, buffers) }?;
+                unsafe { ranks.all_reduce(&request, &plan, buffers, &peers) }?;
                 self.check()?;
             }
             Backend::Cuda(ranks) => {
                 // SAFETY: as above.
-                if let Err(error) = unsafe { ranks.all_reduce(&request, &plan, buffers) } {
+                if let Err(error) = unsafe { ranks.all_reduce(&request, &plan, buffers, &peers) } {
                     // Ranks that were launched wait for those that were not.
                     ranks.abandon();
                     self.ended.get_or_init(|| "a call was launched on some ranks only");
@@ -216,19 +231,24 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::GaveUp`] for the first rank that gave up a wait after [`Options::poll_limit`] polls: results since then
-    /// are not valid, and the communicator is at its end: every later call gets [`Error::Ended`]. [`Error::Driver`].
+    /// are not valid, and the communicator is at its end: every later call gets [`Error::Ended`]. [`Error::UnknownBuffers`]: likewise.
+    /// [`Error::BufferFreed`]. [`Error::Driver`].
     pub fn check(&self) -> Result<()> {
         let words = match &self.backend {
             Backend::Cpu(ranks) => ranks.gave_up(),
             Backend::Cuda(ranks) => ranks.gave_up(),
         }?;
         for (rank, word) in (self.members.first..).zip(words) {
+            if word == UNKNOWN_BUFFERS {
+                self.ended.get_or_init(|| "a captured call was launched before its buffers were known");
+                return Err(Error::UnknownBuffers { rank });
+            }
             if let Some(GaveUp { phase, missing, block, epoch_low }) = GaveUp::decode(word) {
                 self.ended.get_or_init(|| "a wait for a rank was given up");
                 return Err(Error::GaveUp { rank, block, missing: missing.0, phase, epoch: epoch_low });
             }
         }
-        Ok(())
+        of_backend!(&self.backend, ranks => ranks.reach().check())
     }
 
     fn check_not_ended(&self) -> Result<()> {

@@ -310,6 +310,60 @@ pub enum Error {
         /// Each value, and the ranks that have it.
         values: Vec<(String, Vec<u32>)>,
     },
+    /// A name that this communicator has not given, or has taken back.
+    #[error("no buffer is registered under this name here: it was released, or belongs to another communicator")]
+    NotRegistered,
+    /// A buffer of a call that does not lie in what the call says it is registered as, or not at the same distance from its start
+    /// as the other ranks'.
+    #[error(
+        "rank {rank}: {bytes} bytes at {address:#x} do not lie in what the call says is registered, or not where the other \
+         ranks' do"
+    )]
+    OutsideRegistration {
+        /// The rank.
+        rank: u32,
+        /// Start of its buffer.
+        address: u64,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A buffer that ranks in other processes cannot map: on every rank the same error.
+    #[error("the buffer of rank {rank} at {address:#x} cannot be shared between processes: {why}")]
+    NotShareable {
+        /// Whose buffer.
+        rank: u32,
+        /// Its address there.
+        address: u64,
+        /// What it is, and what to use in its place.
+        why: String,
+    },
+    /// The memory of a registered buffer was freed before the buffer was released: calls that used it are not valid.
+    #[error("rank {rank}: the registered memory at {address:#x} was freed before it was released")]
+    BufferFreed {
+        /// The rank.
+        rank: u32,
+        /// Its address.
+        address: u64,
+    },
+    /// A call on buffers that are to be registered later, and that is not being captured.
+    #[error("rank {rank}: a call on buffers to be registered later is not being captured")]
+    NotCaptured {
+        /// The rank.
+        rank: u32,
+    },
+    /// A graph was launched whose buffers were not known to all ranks: before [`finish_capture`](crate::Communicator::finish_capture),
+    /// or after one that failed. Nothing was reduced, and the communicator is at its end.
+    #[error("rank {rank} ran a captured call before finish_capture had made its buffers known")]
+    UnknownBuffers {
+        /// The rank.
+        rank: u32,
+    },
+    /// More captured calls than there is room for.
+    #[error("{most} calls whose buffers peers use are captured already: see Options::captured_calls")]
+    TooManyCaptured {
+        /// Room for so many.
+        most: u32,
+    },
     /// Another rank failed while ranks were being connected. That one has the error itself.
     #[error("rank {rank} could not be connected: {why}")]
     RankFailed {
@@ -342,6 +396,20 @@ pub enum Error {
         /// The dtype of its module.
         dtype: Dtype,
     },
+}
+
+impl Error {
+    /// The disagreement of ranks on `what`, where `values` are those of all ranks in order.
+    pub(crate) fn disagreement(what: String, values: impl Iterator<Item = String>) -> Error {
+        let mut all: Vec<(String, Vec<u32>)> = Vec::new();
+        for (rank, value) in (0..).zip(values) {
+            match all.iter_mut().find(|(known, _)| *known == value) {
+                Some((_, ranks)) => ranks.push(rank),
+                None => all.push((value, vec![rank])),
+            }
+        }
+        Error::Disagreement { what, values: all }
+    }
 }
 
 /// `a` on ranks [0, 1], `b` on ranks [2].

@@ -105,10 +105,13 @@ pub mod cpu;
 pub mod cuda;
 mod element;
 mod error;
+mod hash;
 mod members;
+mod memory;
 mod options;
 mod plan;
 mod processes;
+mod reach;
 pub mod rendezvous;
 mod request;
 mod setup;
@@ -124,11 +127,13 @@ pub use allfold_kernels::protocol::status::{FirstWrong, GaveUp};
 pub use allfold_kernels::protocol::verify::{stamp, stamp_sum};
 
 pub use buffers::{Place, RankBuffers, RawBuffers};
-pub use communicator::Communicator;
+pub use communicator::{Captured, Communicator};
 pub use element::Element;
 pub use error::{Error, Result};
+pub use memory::Memory;
 pub use options::{CallOptions, Delays, Options, ReduceOp};
 pub use plan::{Limits, Plan};
+pub use reach::{Registered, Registration, Span};
 pub use request::Request;
 
 /// The README's example, compiled.

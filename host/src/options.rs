@@ -6,6 +6,7 @@ use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
 use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::spec::Protocol;
 
+use crate::reach::Registered;
 use crate::tuning::Table;
 
 /// The reduction.
@@ -93,8 +94,12 @@ pub struct Options {
     pub last_epoch: u64,
     /// Blocks and threads a block that a CPU rank can have; each is a thread of the host.
     pub cpu_shape: (u32, u32),
-    /// How long ranks in processes of their own may take to be connected, from the first to the last.
+    /// How long ranks in processes of their own may take to be connected, from the first to the last; and to register buffers,
+    /// or to finish a capture.
     pub connect_timeout: Duration,
+    /// Between processes: captured calls that a rank can have at a time whose buffers peers use, see
+    /// [`Registered::Later`]; 128 bytes each. Of the default protocol. In one process there is no limit, and this is not looked at.
+    pub captured_calls: u32,
 }
 
 impl Default for Options {
@@ -118,6 +123,7 @@ impl Default for Options {
             last_epoch: 0,
             cpu_shape: (1, 1),
             connect_timeout: Duration::from_secs(30),
+            captured_calls: 0,
         }
     }
 }
@@ -129,9 +135,10 @@ impl Options {
     pub const CPU_LANDING_BYTES: u64 = 256 << 10;
 
     /// The default for ranks in processes of their own: as [`Options::default`], but the kernel copies its input, since peers
-    /// reach what the communicator allocates and not the buffers of another process's calls.
+    /// reach what the communicator allocates and not the buffers of another process's calls. Calls on registered buffers copy
+    /// nothing.
     pub fn for_processes() -> Options {
-        Options { inputs: vec![InputMode::Copied], ..Options::default() }
+        Options { inputs: vec![InputMode::Copied, InputMode::Registered], ..Options::default() }
     }
 
     /// The protocol that calls of this algorithm and input mode follow; `None` where the named one has no such form.
@@ -167,8 +174,11 @@ pub struct Delays {
 pub struct CallOptions {
     /// The algorithm; `None`: as the plan chooses.
     pub algorithm: Option<Algorithm>,
-    /// How peers get to see the input; `None`: the first of [`Options::inputs`].
+    /// How peers get to see the input; `None`: the first of [`Options::inputs`], but [`InputMode::Registered`] where the call says
+    /// that its buffers are registered.
     pub input: Option<InputMode>,
+    /// Whether the call's buffers are registered, and as what.
+    pub registered: Registered,
     /// Blocks of the launch; `None`: as the plan chooses.
     pub blocks: Option<u32>,
     /// Threads of a block; `None`: as the plan chooses.

@@ -11,6 +11,7 @@ use allfold_kernels::protocol::spec::Protocol;
 
 use crate::error::{Error, Result};
 use crate::options::{CallOptions, Options};
+use crate::reach::Registered;
 use crate::request::Request;
 use crate::tuning::{self, Declared, Row};
 
@@ -33,7 +34,7 @@ pub struct Limits {
     pub scratch_bytes: u64,
     /// Bytes of a landing slot.
     pub landing_bytes: u64,
-    /// Whether ranks reach the buffers of each other's callers: those of one process do.
+    /// Whether ranks reach the buffers of each other's callers in any call: those of one process do.
     pub reaches_buffers: bool,
 }
 
@@ -86,7 +87,9 @@ impl Plan {
         if !options.dtypes.contains(&request.dtype) {
             return Err(Error::NotDeclared { what: request.dtype.name(), option: "dtypes" });
         }
-        let input = match (call.input, options.inputs.first()) {
+        let reaches_buffers = limits.reaches_buffers || call.registered != Registered::No;
+        let wanted = call.input.or((call.registered != Registered::No).then_some(InputMode::Registered));
+        let input = match (wanted, options.inputs.first()) {
             (Some(input), _) if options.inputs.contains(&input) => input,
             (Some(input), _) => return Err(Error::NotDeclared { what: input.name(), option: "inputs" }),
             (None, Some(&input)) => input,
@@ -106,7 +109,7 @@ impl Plan {
             if options.form(algorithm, input).is_none() {
                 return Some(Error::NoSuchForm { preset: options.protocol, input });
             }
-            if !limits.reaches_buffers && !input.staged() && !algorithm.pushes() {
+            if !reaches_buffers && !input.staged() && !algorithm.pushes() {
                 return Some(Error::OutOfReach { algorithm });
             }
             let needs_input = match algorithm {
@@ -197,6 +200,11 @@ impl Plan {
     /// Whether the input is copied to the staging area before the kernel.
     pub fn stages(&self) -> bool {
         self.input == InputMode::Memcpy && self.algorithm.has_any_protocol()
+    }
+
+    /// Whether ranks use the buffers of each other's callers.
+    pub fn uses_buffers(&self) -> bool {
+        self.input == InputMode::Registered && !self.algorithm.pushes()
     }
 
     /// What is known of the plan's protocol.

@@ -5,6 +5,7 @@ use allfold_kernels::protocol::abi::{Dtype, PACK_BYTES};
 use crate::buffers::RawBuffers;
 use crate::error::{Error, Result};
 use crate::members::Members;
+use crate::reach::Registered;
 
 /// A validated call. Of ranks in other processes nothing is known but what all ranks must have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub struct Request {
     pub elems: u64,
     /// Bytes on each rank.
     pub bytes: u64,
-    /// Whether a rank's output is its input, or may be: nobody knows it of ranks in other processes.
+    /// Whether a rank's output is its input, or may be: of ranks in other processes it is known for registered buffers only.
     pub in_place: bool,
     /// Whether every buffer of the ranks here is aligned to a pack. It decides how packs are accessed, never who handles them.
     pub aligned: bool,
@@ -29,7 +30,7 @@ impl Request {
     /// [`Error::NullPointer`], [`Error::TooLong`], [`Error::Overlap`].
     pub fn new(world: usize, dtype: Dtype, buffers: &[RawBuffers<'_>]) -> Result<Request> {
         match u32::try_from(world) {
-            Ok(world) => Request::of(Members::all(world), dtype, buffers),
+            Ok(world) => Request::of(Members::all(world), dtype, buffers, Registered::No),
             Err(_) => Err(Error::RankCount { local: world, got: buffers.len() }),
         }
     }
@@ -38,7 +39,12 @@ impl Request {
     ///
     /// # Errors
     /// As [`Request::new`].
-    pub(crate) fn of(members: Members, dtype: Dtype, buffers: &[RawBuffers<'_>]) -> Result<Request> {
+    pub(crate) fn of(
+        members: Members,
+        dtype: Dtype,
+        buffers: &[RawBuffers<'_>],
+        registered: Registered,
+    ) -> Result<Request> {
         let local = members.local as usize;
         let [first, ..] = buffers else { return Err(Error::RankCount { local, got: 0 }) };
         if buffers.len() != local {
@@ -59,12 +65,14 @@ impl Request {
             }
         }
         let bytes = elems * dtype.bytes() as u64;
+        // What is registered lies alike on all ranks.
+        let all_known = members.all_local() || registered != Registered::No;
         check_overlap(members.first, buffers, bytes)?;
         Ok(Request {
             dtype,
             elems,
             bytes,
-            in_place: elems > 0 && (!members.all_local() || buffers.iter().any(|b| b.input == b.output)),
+            in_place: elems > 0 && (!all_known || buffers.iter().any(|b| b.input == b.output)),
             aligned: low_bits.is_multiple_of(PACK_BYTES as u64),
         })
     }

@@ -6,6 +6,7 @@ use super::{Backend, Communicator};
 use crate::buffers::RankBuffers;
 use crate::element::Element;
 use crate::error::{Error, Result};
+use crate::reach::Registered;
 use crate::request::Request;
 
 impl Communicator {
@@ -60,11 +61,11 @@ impl Communicator {
         let raw = self.raw_of(buffers)?;
         let raw = &raw[..buffers.len()];
         self.check_place(raw)?;
-        let request = Request::of(self.members, T::DTYPE, raw)?;
+        let request = Request::of(self.members, T::DTYPE, raw, Registered::No)?;
         if request.elems == 0 {
             return Ok(());
         }
-        match &self.backend {
+        match &mut self.backend {
             // SAFETY: as in `all_reduce_with`.
             Backend::Cpu(ranks) => unsafe { ranks.stamps(check, &request, raw) },
             // SAFETY: as above.

@@ -11,6 +11,7 @@
 //! | `kernels.rs` | which instance of the source a call runs |
 //! | `workers.rs` | the threads, and a job handed to all of them |
 //! | `area.rs` | the memory of a workspace |
+//! | `sharing.rs` | buffers that other processes map, and the rows of captured calls |
 //! | `ranks.rs` | workspaces, and a plan made into jobs |
 
 mod area;
@@ -18,6 +19,8 @@ mod block;
 mod kernels;
 mod machine;
 mod ranks;
+mod sharing;
 mod workers;
 
-pub(crate) use ranks::CpuRanks;
+pub(crate) use ranks::{CpuRanks, CpuRecording};
+pub(crate) use sharing::HostMemory;

@@ -1,6 +1,7 @@
 //! The ranks of a communicator on the CPU: their workspaces, and a plan made into jobs.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use allfold_kernels::protocol::abi::{
@@ -10,14 +11,16 @@ use allfold_kernels::protocol::abi::{
 
 use super::area::Area;
 use super::kernels::Kernel;
+use super::sharing::CpuSharing;
 use super::workers::{Job, Workers};
-use crate::arguments::Workspaces;
+use crate::arguments::{Peers, Workspaces};
 use crate::buffers::{Place, RawBuffers};
 use crate::error::{Error, Result};
 use crate::members::Members;
 use crate::options::Options;
 use crate::plan::{Limits, Plan};
 use crate::processes::{Meeting, check_room, exchange};
+use crate::reach::{Lease, Reach};
 use crate::request::Request;
 use crate::tuning::Origin;
 
@@ -29,6 +32,15 @@ pub(crate) struct CpuRanks {
     areas: Vec<Area>,
     workspaces: Workspaces,
     limits: Limits,
+    reach: Reach<CpuSharing>,
+    /// What calls are put into that are not to be run now.
+    recording: Option<CpuRecording>,
+}
+
+/// Calls that can be run again and again.
+pub(crate) struct CpuRecording {
+    jobs: Vec<Job>,
+    lease: Arc<Lease>,
 }
 
 impl CpuRanks {
@@ -49,9 +61,9 @@ impl CpuRanks {
         // Before any rank allocates: what is left then depends on who was first.
         meeting.done(check_room(layout.total_bytes as u64 * u64::from(limits.world)))?;
         let (own, descriptor) = meeting.done(Area::shared(&layout, options.last_epoch))?;
-        let descriptors = exchange(meeting, descriptor.as_fd())?;
+        let descriptors = exchange(meeting, &[descriptor.as_fd()])?;
         let mut own = Some(own);
-        let areas = descriptors.iter().filter_map(|descriptor| match descriptor {
+        let areas = descriptors.iter().filter_map(|descriptors| match descriptors.first() {
             Some(descriptor) => Some(Area::of_peer(descriptor, &layout)),
             None => own.take().map(Ok),
         });
@@ -82,6 +94,8 @@ impl CpuRanks {
         limits: Limits,
     ) -> Result<CpuRanks> {
         let (blocks, threads) = options.cpu_shape;
+        // Where all ranks are here, no row is needed.
+        let rows = if members.all_local() { 0 } else { options.captured_calls };
         let mut addresses = [0; MAX_RANKS];
         addresses.iter_mut().zip(&areas).for_each(|(address, area)| *address = area.address());
         Ok(CpuRanks {
@@ -89,6 +103,8 @@ impl CpuRanks {
             areas,
             workspaces: Workspaces::new(addresses, layout, members, options),
             limits: Limits { max_blocks: blocks, max_threads: [threads; Algorithm::ALL.len()], ..limits },
+            reach: Reach::new(CpuSharing::new(rows), members, rows),
+            recording: None,
         })
     }
 
@@ -107,12 +123,65 @@ impl CpuRanks {
         Ok(())
     }
 
-    /// Runs an all-reduce to its end.
+    pub(crate) fn reach(&self) -> &Reach<CpuSharing> {
+        &self.reach
+    }
+
+    pub(crate) fn reach_mut(&mut self) -> &mut Reach<CpuSharing> {
+        &mut self.reach
+    }
+
+    /// Where `row` of the local rank is.
+    pub(crate) fn row_address(&self, row: u32) -> u64 {
+        self.reach.sharing.row_address(row)
+    }
+
+    /// Waits for nothing: a call is done when it returns.
+    pub(crate) fn finish(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// From here on calls are recorded, and not run.
+    pub(crate) fn begin_recording(&mut self) {
+        self.recording = Some(CpuRecording { jobs: Vec::new(), lease: Arc::new(self.reach.lease()) });
+    }
+
+    /// From here on calls are run again.
+    pub(crate) fn end_recording(&mut self) -> Option<CpuRecording> {
+        self.recording.take()
+    }
+
+    /// The rows of the calls that are recorded now.
+    pub(crate) fn capturing(&mut self, _buffers: &[RawBuffers<'_>]) -> Result<Arc<Lease>> {
+        let rank = self.workspaces.members.first;
+        self.recording.as_ref().map(|recording| Arc::clone(&recording.lease)).ok_or(Error::NotCaptured { rank })
+    }
+
+    /// Runs what was recorded to its end.
     ///
     /// # Safety
-    /// The buffers are live host memory of the request's length, not accessed by anyone else until this returns.
-    pub(crate) unsafe fn all_reduce(&self, request: &Request, plan: &Plan, buffers: &[RawBuffers<'_>]) -> Result<()> {
-        let args = self.workspaces.all_reduce(request, plan, buffers);
+    /// As for [`CpuRanks::all_reduce`], for the buffers of every recorded call.
+    pub(crate) unsafe fn replay(&self, recording: &CpuRecording) -> Result<()> {
+        for &job in &recording.jobs {
+            // SAFETY: the caller's promise; the job was made for these workers.
+            unsafe { self.workers.run(job) }?;
+        }
+        Ok(())
+    }
+
+    /// Runs an all-reduce to its end, or records it.
+    ///
+    /// # Safety
+    /// The buffers are live host memory of the request's length, not accessed by anyone else until this returns, or while it is
+    /// replayed.
+    pub(crate) unsafe fn all_reduce(
+        &mut self,
+        request: &Request,
+        plan: &Plan,
+        buffers: &[RawBuffers<'_>],
+        peers: &Peers,
+    ) -> Result<()> {
+        let args = self.workspaces.all_reduce(request, plan, buffers, peers);
         if plan.stages() {
             // SAFETY: the caller's promise.
             unsafe { self.run(Kernel::Stage, request.dtype, args, plan.blocks, plan.threads) }?;
@@ -125,7 +194,7 @@ impl CpuRanks {
     ///
     /// # Safety
     /// As for [`CpuRanks::all_reduce`].
-    pub(crate) unsafe fn stamps(&self, check: bool, request: &Request, buffers: &[RawBuffers<'_>]) -> Result<()> {
+    pub(crate) unsafe fn stamps(&mut self, check: bool, request: &Request, buffers: &[RawBuffers<'_>]) -> Result<()> {
         let kernel = if check { Kernel::CheckStamps } else { Kernel::FillStamps };
         let args = self.workspaces.local(request, buffers);
         // SAFETY: the caller's promise.
@@ -135,16 +204,21 @@ impl CpuRanks {
     /// # Safety
     /// As for [`CpuRanks::all_reduce`].
     unsafe fn run(
-        &self,
+        &mut self,
         kernel: Kernel,
         dtype: Dtype,
         args: [KernelArgs; MAX_RANKS],
         blocks: u32,
         threads: u32,
     ) -> Result<()> {
+        let job = Job { kernel, dtype, args, blocks, threads };
+        if let Some(recording) = &mut self.recording {
+            recording.jobs.push(job);
+            return Ok(());
+        }
         // SAFETY: the buffers by the caller's promise; the workspaces are this communicator's own and live as long;
         // a plan's grid is within the limits, which are the workers' shape.
-        unsafe { self.workers.run(Job { kernel, dtype, args, blocks, threads }) }
+        unsafe { self.workers.run(job) }
     }
 
     /// The status word of each local rank.

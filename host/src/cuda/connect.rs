@@ -6,15 +6,18 @@ use std::sync::Arc;
 use allfold_kernels::protocol::abi::{Algorithm, MAX_RANKS, WorkspaceLayout};
 
 use super::device::Device;
-use super::kernels::Kernels;
+use super::kernels::{self, Kernels};
 use super::prepare::{Held, check_launches, clear, hold_blocks, most_threads, waits};
 use super::ranks::{CudaRanks, Made, Rank, Workspace};
 use super::raw::{Context, ShareableMemory};
+use super::sharing::CudaSharing;
 use crate::arguments::Workspaces;
 use crate::error::{Error, Result};
+use crate::members::Members;
 use crate::options::Options;
 use crate::plan::Limits;
 use crate::processes::{Meeting, exchange};
+use crate::reach::Reach;
 use crate::tuning::Origin;
 
 /// A GPU that is ready but for workspaces.
@@ -27,12 +30,12 @@ struct Ready {
 }
 
 impl Ready {
-    fn new(ordinal: u32, options: &Options, world: u32) -> Result<Ready> {
+    fn new(ordinal: u32, options: &Options, members: Members) -> Result<Ready> {
         check_launches()?;
         let device = Device::get(ordinal)?;
         let context = device.context()?;
         let held = hold_blocks(std::slice::from_ref(&device), options)?;
-        let kernels = Arc::new(Kernels::load(&context, &device, options, world)?);
+        let kernels = Arc::new(Kernels::load(&context, &device, options, members)?);
         // Whether early kernels, of this communicator or another, may lie beside this one's blocks.
         let beside = !held.alone && waits(&device);
         let max_threads = most_threads(&kernels, ordinal, beside)?;
@@ -82,8 +85,7 @@ impl CudaRanks {
         limits: Limits,
     ) -> Result<CudaRanks> {
         let members = meeting.members();
-        let (ready, words) =
-            meeting.step(Ready::new(ordinal, options, members.world), |ready| ready.tell().encode())?;
+        let (ready, words) = meeting.step(Ready::new(ordinal, options, members), |ready| ready.tell().encode())?;
         let told = (0..).zip(&words).map(|(rank, word)| {
             let failed =
                 || Error::RankFailed { rank, why: "it said of its GPU what this version does not know".into() };
@@ -107,11 +109,12 @@ impl CudaRanks {
         let workspace = || {
             let (memory, descriptor) = ShareableMemory::create(&context, layout.total_bytes)?;
             clear(&context, memory.address(), &layout, options.last_epoch)?;
-            Ok((memory, descriptor))
+            let rows = if kernels::reads_rows(options, members) { options.captured_calls } else { 0 };
+            Ok((memory, descriptor, Reach::new(CudaSharing::new(vec![context.clone()], rows)?, members, rows)))
         };
-        let (own, descriptor) = meeting.done(workspace())?;
-        let descriptors = exchange(meeting, descriptor.as_fd())?;
-        let import = |descriptor| Ok(ShareableMemory::import(&context, descriptor, layout.total_bytes)?);
+        let (own, descriptor, reach) = meeting.done(workspace())?;
+        let descriptors = exchange(meeting, &[descriptor.as_fd()])?;
+        let import = |descriptor| Ok(ShareableMemory::import(&context, &[(descriptor, layout.total_bytes)])?);
         let peers = descriptors.iter().flatten().map(import).collect::<Result<Vec<_>>>();
         let peers = meeting.done(peers)?;
 
@@ -132,6 +135,7 @@ impl CudaRanks {
             workspaces: Workspaces::new(addresses, layout, members, options),
             limits: Limits { max_blocks: all(|gpu| gpu.max_blocks), max_threads, ..limits },
             early,
+            reach,
             options: options.clone(),
             holds: held.holds,
         }))

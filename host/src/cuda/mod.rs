@@ -11,6 +11,7 @@
 //! | `residency.rs` | how many blocks each communicator may hold of a GPU |
 //! | `prepare.rs` | what has to be there before ranks can run |
 //! | `connect.rs` | the same where peers are other processes |
+//! | `sharing.rs` | buffers that other processes map, and the rows of captured calls |
 //! | `ranks.rs` | workspaces and streams of all ranks; a plan made into launches |
 
 mod connect;
@@ -24,6 +25,7 @@ pub mod ptx;
 mod ranks;
 pub(crate) mod raw;
 mod residency;
+mod sharing;
 mod stream;
 
 pub use device::Device;

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 use std::ptr::from_mut;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use allfold_kernels::protocol::abi::{
     Algorithm, FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, KernelArgs, MAX_RANKS, WRONG_OFFSET_BYTES,
@@ -14,15 +14,17 @@ use allfold_kernels::protocol::status::ABANDONED;
 use super::device::Device;
 use super::kernels::{self, Kernel, Kernels};
 use super::prepare::{Held, check_launches, clear, hold_blocks, most_threads, reach_peers, waits};
-use super::raw::{Context, DeviceMemory, Function, ShareableMemory, Start};
+use super::raw::{CapturingGraph, Context, DeviceMemory, Function, ShareableMemory, Start};
 use super::residency::Hold;
+use super::sharing::CudaSharing;
 use super::stream::RawStream;
-use crate::arguments::Workspaces;
+use crate::arguments::{Peers, Workspaces};
 use crate::buffers::{Place, RawBuffers};
 use crate::error::{Error, Result};
 use crate::members::Members;
 use crate::options::Options;
 use crate::plan::{Limits, Plan};
+use crate::reach::{Lease, Reach};
 use crate::request::Request;
 use crate::tuning::Origin;
 
@@ -39,6 +41,9 @@ pub(crate) struct CudaRanks {
     /// Whether kernels are launched early. Never where ranks share a GPU.
     early: bool,
     options: Options,
+    reach: Reach<CudaSharing>,
+    /// The graph that captured calls were last recorded into, and its rows.
+    capturing: Option<(u64, Weak<Lease>)>,
     _holds: Vec<Hold>,
 }
 
@@ -49,6 +54,7 @@ pub(super) struct Made {
     pub(super) workspaces: Workspaces,
     pub(super) limits: Limits,
     pub(super) early: bool,
+    pub(super) reach: Reach<CudaSharing>,
     pub(super) options: Options,
     pub(super) holds: Vec<Hold>,
 }
@@ -62,6 +68,7 @@ impl Drop for CudaRanks {
             if let Err(error) = rank.context.finish() {
                 tracing::warn!(%error, "the workspaces of a dropped communicator are lost");
                 std::mem::forget((std::mem::take(&mut self.ranks), std::mem::take(&mut self.peers)));
+                self.reach.leave();
                 return;
             }
         }
@@ -109,6 +116,8 @@ impl CudaRanks {
         reach_peers(ordinals, &contexts)?;
 
         let Held { holds, max_blocks, alone } = hold_blocks(&devices, options)?;
+        let members = Members::all(limits.world);
+        let reach = Reach::new(CudaSharing::new(contexts.clone(), 0)?, members, 0);
         let (mut ranks, mut addresses) = (Vec::<Rank>::new(), [0; MAX_RANKS]);
         let mut max_threads = [u32::MAX; Algorithm::ALL.len()];
         let early = options.early_launch && holds.len() == devices.len() && devices.iter().all(waits);
@@ -117,7 +126,7 @@ impl CudaRanks {
         for ((device, context), address) in devices.iter().zip(contexts).zip(&mut addresses) {
             let kernels = match ranks.iter().find(|rank| rank.device == device.ordinal) {
                 Some(rank) => Arc::clone(&rank.kernels),
-                None => Arc::new(Kernels::load(&context, device, options, limits.world)?),
+                None => Arc::new(Kernels::load(&context, device, options, members)?),
             };
             for (most, here) in max_threads.iter_mut().zip(most_threads(&kernels, device.ordinal, beside)?) {
                 *most = (*most).min(here);
@@ -131,17 +140,18 @@ impl CudaRanks {
         Ok(CudaRanks::of(Made {
             ranks,
             peers: Vec::new(),
-            workspaces: Workspaces::new(addresses, layout, Members::all(limits.world), options),
+            workspaces: Workspaces::new(addresses, layout, members, options),
             limits: Limits { max_blocks, max_threads, ..limits },
             early,
+            reach,
             options: options.clone(),
             holds,
         }))
     }
 
     pub(super) fn of(made: Made) -> CudaRanks {
-        let Made { ranks, peers, workspaces, limits, early, options, holds } = made;
-        CudaRanks { ranks, peers, workspaces, limits, early, options, _holds: holds }
+        let Made { ranks, peers, workspaces, limits, early, reach, options, holds } = made;
+        CudaRanks { ranks, peers, workspaces, limits, early, options, reach, capturing: None, _holds: holds }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -166,14 +176,61 @@ impl CudaRanks {
         Ok(())
     }
 
+    pub(crate) fn reach(&self) -> &Reach<CudaSharing> {
+        &self.reach
+    }
+
+    pub(crate) fn reach_mut(&mut self) -> &mut Reach<CudaSharing> {
+        &mut self.reach
+    }
+
+    /// Where `row` of the local rank is.
+    pub(crate) fn row_address(&self, row: u32) -> u64 {
+        self.reach.sharing.row_address(row)
+    }
+
+    /// Waits for all work on this process's GPUs.
+    pub(crate) fn finish(&self) -> Result<()> {
+        self.ranks.iter().try_for_each(|rank| Ok(rank.context.finish()?))
+    }
+
+    /// The rows of the calls that the local rank's stream captures now. They come back when the graph is gone.
+    pub(crate) fn capturing(&mut self, buffers: &[RawBuffers<'_>]) -> Result<Arc<Lease>> {
+        let rank = self.workspaces.members.first;
+        let (Some(local), Some(b)) = (self.ranks.first(), buffers.first()) else {
+            return Err(Error::NotCaptured { rank });
+        };
+        let graph = CapturingGraph::of_stream(&local.context, stream(b)?)?.ok_or(Error::NotCaptured { rank })?;
+        let known = self.capturing.as_ref().filter(|(id, _)| *id == graph.id).and_then(|(_, lease)| lease.upgrade());
+        if let Some(lease) = known {
+            return Ok(lease);
+        }
+        let lease = Arc::new(self.reach.lease());
+        graph.keep(&local.context, Arc::clone(&lease))?;
+        self.capturing = Some((graph.id, Arc::downgrade(&lease)));
+        Ok(lease)
+    }
+
     /// Puts an all-reduce into the stream of each rank.
     ///
     /// # Safety
     /// As for [`crate::RankBuffers::device_raw`], for every rank.
-    pub(crate) unsafe fn all_reduce(&self, request: &Request, plan: &Plan, buffers: &[RawBuffers<'_>]) -> Result<()> {
-        let args = self.workspaces.all_reduce(request, plan, buffers);
+    pub(crate) unsafe fn all_reduce(
+        &self,
+        request: &Request,
+        plan: &Plan,
+        buffers: &[RawBuffers<'_>],
+        peers: &Peers,
+    ) -> Result<()> {
+        let args = self.workspaces.all_reduce(request, plan, buffers, peers);
         let grid = (plan.blocks, plan.threads);
-        let name = kernels::all_reduce(request.dtype, plan.algorithm, plan.input, &self.options, self.limits.world);
+        let world = self.limits.world;
+        let name = match peers {
+            Peers::Local | Peers::At { .. } => {
+                kernels::all_reduce(request.dtype, plan.algorithm, plan.input, &self.options, world)
+            }
+            Peers::Row(_) => kernels::captured(request.dtype, plan.algorithm, world),
+        };
         if plan.stages() {
             for ((rank, b), args) in self.ranks.iter().zip(buffers).zip(args) {
                 if plan.protocol.alternates() {

@@ -12,18 +12,22 @@ mod capture;
 mod context;
 mod copy;
 mod device;
+mod ipc;
 mod launch_ex;
 mod memory;
 mod module;
+mod pointer;
 mod shareable;
 mod stream;
 
-pub use capture::{Capture, CapturedGraph, ExecutableGraph};
+pub use capture::{Capture, CapturedGraph, CapturingGraph, ExecutableGraph};
 pub use context::{Context, Current};
 pub use device::DeviceHandle;
+pub use ipc::IpcMemory;
 pub use memory::DeviceMemory;
 pub use module::{Function, Module, Start};
-pub use shareable::ShareableMemory;
+pub use pointer::{Pointer, PointerKind, Pool};
+pub use shareable::{ShareableMemory, export};
 pub use stream::{Event, Stream};
 
 /// A driver call that failed.

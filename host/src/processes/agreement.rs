@@ -42,6 +42,7 @@ fn of_options(options: &Options) -> Description {
         last_epoch,
         cpu_shape,
         connect_timeout: _, // A rank's own.
+        captured_calls: _,  // A rank's own: what it captures is compared when it finishes.
     } = options;
     let dtypes = Dtype::ALL.into_iter().filter(|dtype| dtypes.contains(dtype)).map(Dtype::name);
     let algorithms = Algorithm::ALL.into_iter().filter(|algorithm| algorithms.contains(algorithm)).map(Algorithm::name);
@@ -100,15 +101,7 @@ fn parts(line: Option<&str>) -> (&str, &str) {
 /// The error for a line that differs, as each rank has it.
 fn disagreement(line: &[Option<&str>]) -> Error {
     let what = line.iter().map(|&line| parts(line).0).next().unwrap_or_default().to_owned();
-    let mut values: Vec<(String, Vec<u32>)> = Vec::new();
-    for (rank, &line) in (0..).zip(line) {
-        let value = parts(line).1;
-        match values.iter_mut().find(|(known, _)| known == value) {
-            Some((_, ranks)) => ranks.push(rank),
-            None => values.push((value.to_owned(), vec![rank])),
-        }
-    }
-    Error::Disagreement { what, values }
+    Error::disagreement(what, line.iter().map(|&line| parts(line).1.to_owned()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A file descriptor of each rank to all others: over Unix sockets beside the rendezvous, which only carries bytes.
+//! File descriptors of each rank to all others: over Unix sockets beside the rendezvous, which only carries bytes.
 //!
 //! Each rank listens at an abstract address, which leaves no file, and tells the others address and token. Each stranger of
 //! the network namespace can see the address and connect; whoever does not send the token, or is another user's process, is
@@ -16,38 +16,58 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     recvmsg, sendmsg, socket_with,
 };
-use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::Meeting;
 use crate::error::{Error, Result};
-use crate::rendezvous::check_user;
+use crate::rendezvous::{Reader, Writer, check_user};
 
 /// Bytes of a token, and of an address's random part.
 const TOKEN_BYTES: usize = 16;
 /// Connections that may wait to be taken: all ranks', and some strangers'.
 const BACKLOG: i32 = 128;
+/// Descriptors of one message.
+const MOST_DESCRIPTORS: usize = 64;
 
 type Token = [u8; TOKEN_BYTES];
 /// The listener's token, and the sender's rank.
 type Message = [u8; TOKEN_BYTES + 4];
 
-/// Gives `own` to all other ranks, and takes theirs: in rank order, with none at this rank's own place.
+/// Gives `own`, any number of them, to all other ranks, and takes theirs: in rank order, with none at this rank's own place.
 ///
 /// # Errors
 /// [`Error::Host`], [`Error::PeerGone`], and [`Error::RankFailed`] on the others; [`Error::Rendezvous`].
-pub(crate) fn exchange(meeting: &Meeting<'_>, own: BorrowedFd<'_>) -> Result<Vec<Option<OwnedFd>>> {
-    let (inbox, told) = meeting.step(Inbox::open(), Inbox::tell)?;
+pub(crate) fn exchange(meeting: &Meeting<'_>, own: &[BorrowedFd<'_>]) -> Result<Vec<Vec<OwnedFd>>> {
+    let (inbox, words) = meeting.step(Inbox::open(), |inbox| inbox.tell(own.len()))?;
+    let told = (0..).zip(&words).map(|(rank, word)| {
+        let failed = || Error::RankFailed { rank, why: "it has told no address".to_owned() };
+        Told::decode(word).ok_or_else(failed)
+    });
+    let told = meeting.done(told.collect::<Result<Vec<_>>>())?;
     let sent = meeting.peers().try_for_each(|peer| {
-        let failed = |_| Error::RankFailed { rank: peer, why: "it has told no address".to_owned() };
-        let told = told[peer as usize].as_slice().try_into().map_err(failed)?;
-        send(told, meeting.rank(), own).map_err(|error| match error {
+        send(&told[peer as usize], meeting.rank(), own).map_err(|error| match error {
             // It told an address, and has left since.
             Errno::CONNREFUSED | Errno::CONNRESET | Errno::PIPE => Error::PeerGone { rank: peer },
             error => host("sending a descriptor", error),
         })
     });
     meeting.done(sent)?;
-    meeting.done(inbox.take_all(meeting))
+    meeting.done(inbox.take_all(meeting, &told))
+}
+
+/// What a rank tells of its inbox, and of what it sends.
+struct Told {
+    address: Token,
+    token: Token,
+    /// Descriptors that it sends.
+    count: u32,
+}
+
+impl Told {
+    fn decode(word: &[u8]) -> Option<Told> {
+        let mut from = Reader(word);
+        let (address, token, count) = (from.array()?, from.array()?, from.u32()?);
+        from.end(Told { address, token, count })
+    }
 }
 
 /// Where a rank gets what others send it.
@@ -70,14 +90,17 @@ impl Inbox {
         open().map_err(|error| host("opening a socket for descriptors", error))
     }
 
-    fn tell(&self) -> Vec<u8> {
-        [self.address, self.token].concat()
+    fn tell(&self, count: usize) -> Vec<u8> {
+        Writer::default().bytes(&self.address).bytes(&self.token).u32(count as u32).0
     }
 
     /// What all other ranks have sent.
-    fn take_all(&self, meeting: &Meeting<'_>) -> Result<Vec<Option<OwnedFd>>> {
-        let mut taken: Vec<_> = (0..meeting.members().world).map(|_| None).collect();
-        while let Some(missing) = meeting.peers().find(|&peer| taken[peer as usize].is_none()) {
+    fn take_all(&self, meeting: &Meeting<'_>, told: &[Told]) -> Result<Vec<Vec<OwnedFd>>> {
+        let mut taken: Vec<_> = told.iter().map(|_| Vec::new()).collect();
+        let missing = |taken: &[Vec<OwnedFd>]| {
+            meeting.peers().find(|&peer| taken[peer as usize].len() < told[peer as usize].count as usize)
+        };
+        while let Some(missing) = missing(&taken) {
             let connection = match accept_with(&self.listener, FLAGS) {
                 Ok(connection) => connection,
                 // It is gone already, or a signal came.
@@ -87,11 +110,13 @@ impl Inbox {
                 }
                 Err(error) => return Err(host("taking a connection", error)),
             };
-            let received = receive(&connection, &self.token).map_err(|error| host("receiving a descriptor", error))?;
-            let Some((rank, descriptor)) = received else { continue };
-            // Each peer has one place, and fills it once.
-            if let Some(place @ None) = taken.get_mut(rank as usize) {
-                *place = Some(descriptor);
+            let receive = || receive(&connection, &self.token).map_err(|error| host("receiving a descriptor", error));
+            while let Some((rank, descriptors)) = receive()? {
+                // Each peer has one place, and fills it once.
+                if let Some((place, told)) = taken.get_mut(rank as usize).zip(told.get(rank as usize)) {
+                    let room = (told.count as usize).saturating_sub(place.len());
+                    place.extend(descriptors.into_iter().take(room));
+                }
             }
         }
         Ok(taken)
@@ -112,42 +137,40 @@ fn unix_address(address: &Token) -> rustix::io::Result<SocketAddrUnix> {
 /// Two tokens that nobody can guess.
 fn random() -> rustix::io::Result<[Token; 2]> {
     let mut random = [0; 2 * TOKEN_BYTES];
-    let mut filled = 0;
-    while filled < random.len() {
-        match getrandom(&mut random[filled..], GetRandomFlags::empty()) {
-            Ok(bytes) => filled += bytes,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
+    let failed = |error: getrandom::Error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
+    getrandom::fill(&mut random).map_err(failed)?;
     Ok(bytemuck::cast(random))
 }
 
-/// Sends `descriptor` in the name of `rank` to whoever told `address` and token. It does not wait for the other side.
-fn send(told: [u8; 2 * TOKEN_BYTES], rank: u32, descriptor: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    let [address, token]: [Token; 2] = bytemuck::cast(told);
+/// Sends `descriptors` in the name of `rank` to whoever told `to`. It does not wait for the other side.
+fn send(to: &Told, rank: u32, descriptors: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
+    if descriptors.is_empty() {
+        return Ok(());
+    }
     let socket = socket()?;
-    connect(&socket, &unix_address(&address)?)?;
+    connect(&socket, &unix_address(&to.address)?)?;
     check_user(&socket)?;
     let mut message: Message = [0; size_of::<Message>()];
-    message[..TOKEN_BYTES].copy_from_slice(&token);
+    message[..TOKEN_BYTES].copy_from_slice(&to.token);
     message[TOKEN_BYTES..].copy_from_slice(&rank.to_le_bytes());
-    let descriptors = [descriptor];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
-        return Err(Errno::NOBUFS);
+    for descriptors in descriptors.chunks(MOST_DESCRIPTORS) {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(Errno::NOBUFS);
+        }
+        sendmsg(&socket, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL)?;
     }
-    sendmsg(&socket, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+    Ok(())
 }
 
-/// The rank that sent over `connection`, and its descriptor; `None` from a stranger.
+/// The rank that sent a message over `connection`, and its descriptors; `None` from a stranger, and when there are no more.
 ///
 /// # Errors
-/// A rank sent a descriptor, and this process cannot have one more.
-fn receive(connection: &OwnedFd, token: &Token) -> rustix::io::Result<Option<(u32, OwnedFd)>> {
+/// A rank sent descriptors, and this process cannot have so many more.
+fn receive(connection: &OwnedFd, token: &Token) -> rustix::io::Result<Option<(u32, Vec<OwnedFd>)>> {
     let mut message: Message = [0; size_of::<Message>()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = recvmsg(connection, &mut [IoSliceMut::new(&mut message)], &mut ancillary, RecvFlags::CMSG_CLOEXEC);
     // Taken first: whatever was sent with a message is closed here or used.
@@ -163,12 +186,12 @@ fn receive(connection: &OwnedFd, token: &Token) -> rustix::io::Result<Option<(u3
     if received.bytes != message.len() || message[..TOKEN_BYTES] != *token || check_user(connection).is_err() {
         return Ok(None);
     }
-    let [.., a, b, c, d] = message;
-    match (descriptors.pop(), received.flags.contains(ReturnFlags::CTRUNC)) {
-        (Some(descriptor), false) => Ok(Some((u32::from_le_bytes([a, b, c, d]), descriptor))),
-        // The kernel closes what there is no room for, and says so by this.
-        (_, true) | (None, false) => Err(Errno::MFILE),
+    // The kernel closes what there is no room for, and says so by this.
+    if descriptors.is_empty() || received.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(Errno::MFILE);
     }
+    let [.., a, b, c, d] = message;
+    Ok(Some((u32::from_le_bytes([a, b, c, d]), descriptors)))
 }
 
 fn host(what: &'static str, error: Errno) -> Error {

@@ -7,7 +7,7 @@
 //! | `agreement.rs` | what has to be the same on all ranks, compared |
 //! | `line.rs` | a line of their own, for all that comes after that |
 //! | `host.rs` | which host this is, and whose process |
-//! | `descriptors.rs` | a file descriptor of each rank to all others |
+//! | `descriptors.rs` | file descriptors of each rank to all others |
 //! | `room.rs` | whether there is memory for all |
 //! | `shared_memory.rs` | memory that all of them map |
 //!

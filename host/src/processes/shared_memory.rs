@@ -23,6 +23,8 @@ pub(crate) struct SharedMemory {
 
 // SAFETY: a mapping is memory and nothing else.
 unsafe impl Send for SharedMemory {}
+// SAFETY: what is shared gives its place and its length.
+unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
     /// New memory of zeros, and the descriptor by which others map it. All of it is there: no use of it finds that there is

@@ -55,6 +55,7 @@ mod tcp;
 mod tests;
 mod unix;
 
+pub(crate) use bytes::{Reader, Writer};
 pub use call::{Call, MOST_BYTES};
 pub use environment::{Environment, EnvironmentError};
 pub use error::RendezvousError;

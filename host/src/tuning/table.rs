@@ -1,5 +1,5 @@
 //! A table that was measured on the machine at hand: text that `allfold tune` writes and a communicator takes its plans from.
-//! Uses nothing but `std`; `read.rs` reads it.
+//! Uses nothing but `std` and `hash.rs`; `read.rs` reads it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
 
 use super::read::{self, TableError};
 use super::{Row, Source, counted_bytes};
+use crate::hash::fnv1a;
 
 /// What the caller declares of a call's buffers, on all ranks alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -169,9 +170,8 @@ impl Table {
     /// A number that two tables share only if they are the same in every field. Ranks in several processes compare it when
     /// they meet: with unequal tables they would choose unequal plans, and hang. It is the same in every build.
     pub fn fingerprint(&self) -> u64 {
-        // FNV-1a over the text, which says everything.
-        let add = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        self.to_string().bytes().fold(0xcbf2_9ce4_8422_2325, add)
+        // The text says everything.
+        fnv1a(self.to_string().as_bytes())
     }
 
     /// Refuses a table of other GPUs than these, or of GPUs for CPU ranks.

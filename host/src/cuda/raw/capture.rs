@@ -1,8 +1,11 @@
 //! Stream capture, and the graphs that it makes.
 
-use std::{marker::PhantomData, ptr};
+use std::{ffi::c_void, marker::PhantomData, ptr, sync::Arc};
 
-use cust::sys::{CUgraph, CUgraphExec, CUstreamCaptureMode};
+use cust::sys::{
+    CUgraph, CUgraphExec, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus, CUuserObject_flags,
+    CUuserObjectRetain_flags,
+};
 
 use super::{Context, DriverError, driver_call, release};
 use crate::cuda::stream::RawStream;
@@ -59,6 +62,73 @@ impl Drop for Capture<'_> {
                 tracing::debug!(%error, "a capture was given up");
             }
         }
+    }
+}
+
+/// The graph that a stream records into at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapturingGraph {
+    /// A number that no other capture of this process has or had.
+    pub id: u64,
+    handle: CUgraph,
+}
+
+impl CapturingGraph {
+    /// What `stream` records into; `None`: it runs what is put into it.
+    ///
+    /// # Errors
+    ///
+    /// `cuStreamGetCaptureInfo_v2` failed, or what was recorded so far cannot be a graph any more (code 901).
+    pub fn of_stream(context: &Context, stream: RawStream<'_>) -> Result<Option<Self>, DriverError> {
+        use CUstreamCaptureStatus as Status;
+        let _current = context.enter()?;
+        let mut status = Status::CU_STREAM_CAPTURE_STATUS_NONE;
+        let (mut id, mut handle, none) = (0, ptr::null_mut(), ptr::null_mut());
+        let stream = stream.as_ptr().cast();
+        // SAFETY: the stream lives, by its type; it writes a status, a number and a handle, and nothing where null stands.
+        unsafe {
+            driver_call!(cuStreamGetCaptureInfo_v2(stream, &mut status, &mut id, &mut handle, none, ptr::null_mut()))
+        }?;
+        match status {
+            Status::CU_STREAM_CAPTURE_STATUS_NONE => Ok(None),
+            Status::CU_STREAM_CAPTURE_STATUS_ACTIVE => Ok(Some(Self { id, handle })),
+            Status::CU_STREAM_CAPTURE_STATUS_INVALIDATED => Err(DriverError {
+                call: "cuStreamGetCaptureInfo_v2",
+                code: CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED as i32,
+                text: "what was recorded cannot be a graph any more".into(),
+            }),
+        }
+    }
+
+    /// Drops `kept` when the graph and all that is made from it are gone: on a thread of the driver's, where no driver call may be made.
+    ///
+    /// # Errors
+    ///
+    /// `cuUserObjectCreate` or `cuGraphRetainUserObject` failed; `kept` is dropped then.
+    pub fn keep<T: Send + Sync + 'static>(&self, context: &Context, kept: Arc<T>) -> Result<(), DriverError> {
+        unsafe extern "C" fn give_up<T>(kept: *mut c_void) {
+            // SAFETY: it is what `keep` gave the driver, which calls this once.
+            drop(unsafe { Arc::from_raw(kept.cast_const().cast::<T>()) });
+        }
+        let _current = context.enter()?;
+        let pointer = Arc::into_raw(kept).cast_mut().cast::<c_void>();
+        let mut object = ptr::null_mut();
+        let flags = CUuserObject_flags::CU_USER_OBJECT_NO_DESTRUCTOR_SYNC as u32;
+        // SAFETY: it takes the pointer, for which `give_up` is the function to call, and writes a handle.
+        let made = unsafe { driver_call!(cuUserObjectCreate(&mut object, pointer, Some(give_up::<T>), 1, flags)) };
+        if let Err(error) = made {
+            // SAFETY: the driver has not taken it.
+            unsafe { give_up::<T>(pointer) };
+            return Err(error);
+        }
+        let moves = CUuserObjectRetain_flags::CU_GRAPH_USER_OBJECT_MOVE as u32;
+        // SAFETY: the capture is under way, so its graph lives, and takes over the one reference to the object.
+        let retained = unsafe { driver_call!(cuGraphRetainUserObject(self.handle, object, 1, moves)) };
+        if retained.is_err() {
+            // SAFETY: the reference is still here, and is given up once.
+            release(unsafe { driver_call!(cuUserObjectRelease(object, 1)) });
+        }
+        retained
     }
 }
 

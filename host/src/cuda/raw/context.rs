@@ -6,7 +6,7 @@ use cust::sys::{
     CUcontext, CUmemAccess_flags, CUmemAccessDesc, CUmemLocation, CUmemLocationType, CUresult, CUstream, CUstream_flags,
 };
 
-use super::{DeviceHandle, DriverError, check, driver_call, release};
+use super::{DeviceHandle, DriverError, Pool, check, driver_call, release};
 use crate::cuda::{driver::symbols, stream::RawStream};
 
 /// A device's primary context, kept alive until the last clone is dropped.
@@ -129,10 +129,19 @@ impl Context {
         let mut pool = ptr::null_mut();
         // SAFETY: it writes one handle.
         unsafe { driver_call!(cuDeviceGetMemPool(&mut pool, peer.0.device.0)) }?;
+        self.enable_access_to(Pool(pool))
+    }
+
+    /// Lets this context's kernels use what is allocated from `pool`, of whichever GPU.
+    ///
+    /// # Errors
+    ///
+    /// `cuMemPoolSetAccess` failed.
+    pub fn enable_access_to(&self, pool: Pool) -> Result<(), DriverError> {
         let location = CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: self.0.device.0 };
         let access = CUmemAccessDesc { location, flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
-        // SAFETY: the pool is the device's own, and one description is passed.
-        unsafe { driver_call!(cuMemPoolSetAccess(pool, &access, 1)) }
+        // SAFETY: whoever has memory of the pool keeps the pool, and one description is passed.
+        unsafe { driver_call!(cuMemPoolSetAccess(pool.0, &access, 1)) }
     }
 
     /// Waits until everything that was put into any stream of this context is done.

@@ -1,4 +1,4 @@
-//! Device memory that other processes map: physical memory with a file descriptor, at an address of each process's own.
+//! Device memory that other processes map: physical memory with file descriptors, at addresses of each process's own.
 
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -10,6 +10,7 @@ use cust::sys::{
 };
 
 use super::{Context, DriverError, driver_call, release};
+use crate::reach::Span;
 
 const DESCRIPTOR: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
@@ -21,6 +22,8 @@ pub struct ShareableMemory {
     address: u64,
     /// A multiple of the device's granularity.
     bytes: usize,
+    /// Of them, what is mapped: all, once it has been made.
+    mapped_bytes: usize,
 }
 
 impl ShareableMemory {
@@ -43,49 +46,45 @@ impl ShareableMemory {
         // SAFETY: it reads the properties and writes one handle.
         unsafe { driver_call!(cuMemCreate(&mut handle, bytes, &prop, 0)) }?;
         let physical = Physical(handle);
-        let mut descriptor: RawFd = -1;
-        let to = from_mut(&mut descriptor).cast::<c_void>();
-        // SAFETY: it writes one descriptor, of the kind that the memory was made for.
-        unsafe { driver_call!(cuMemExportToShareableHandle(to, physical.0, DESCRIPTOR, 0)) }?;
-        // SAFETY: the descriptor is new, and nobody else's.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        Ok((Self::map(context, &physical, bytes)?, descriptor))
+        let descriptor = physical.descriptor()?;
+        Ok((Self::map(context, &[(physical, bytes)])?, descriptor))
     }
 
-    /// The memory of `descriptor`, which another process made by [`ShareableMemory::create`] of as many bytes on the device of
-    /// its own, mapped for `context`'s device.
+    /// Memory of other processes, mapped for `context`'s device one piece behind another: each by its descriptor, made by
+    /// [`ShareableMemory::create`] or [`export`], and its length, of which a few bytes may be missing.
     ///
     /// # Errors
     ///
-    /// As [`ShareableMemory::create`]; code 1 where the descriptor is of another kind or the memory is of another length, or
+    /// As [`ShareableMemory::create`]; code 1 where a descriptor is of another kind or the memory is of another length, or
     /// the devices cannot reach each other.
-    pub fn import(context: &Context, descriptor: &OwnedFd, bytes: usize) -> Result<Self, DriverError> {
+    pub fn import(context: &Context, pieces: &[(&OwnedFd, usize)]) -> Result<Self, DriverError> {
         let _current = context.enter()?;
-        let mut handle = 0;
-        // By value, in the place of a pointer.
-        let from = descriptor.as_raw_fd() as usize as *mut c_void;
-        // SAFETY: it reads the descriptor, which stays the caller's, and writes one handle.
-        unsafe { driver_call!(cuMemImportFromShareableHandle(&mut handle, from, DESCRIPTOR)) }?;
-        let physical = Physical(handle);
-        // SAFETY: zeros are properties like any other.
-        let mut prop: CUmemAllocationProp = unsafe { std::mem::zeroed() };
-        // SAFETY: it writes the properties.
-        unsafe { driver_call!(cuMemGetAllocationPropertiesFromHandle(&mut prop, physical.0)) }?;
-        Self::map(context, &physical, bytes.next_multiple_of(granularity(&prop)?))
+        let import = |&(descriptor, bytes): &(&OwnedFd, usize)| {
+            let mut handle = 0;
+            // By value, in the place of a pointer.
+            let from = descriptor.as_raw_fd() as usize as *mut c_void;
+            // SAFETY: it reads the descriptor, which stays the caller's, and writes one handle.
+            unsafe { driver_call!(cuMemImportFromShareableHandle(&mut handle, from, DESCRIPTOR)) }?;
+            let physical = Physical(handle);
+            let bytes = bytes.next_multiple_of(granularity(&physical.properties()?)?);
+            Ok((physical, bytes))
+        };
+        Self::map(context, &pieces.iter().map(import).collect::<Result<Vec<_>, _>>()?)
     }
 
-    fn map(context: &Context, physical: &Physical, bytes: usize) -> Result<Self, DriverError> {
+    fn map(context: &Context, pieces: &[(Physical, usize)]) -> Result<Self, DriverError> {
+        let bytes = pieces.iter().map(|(_, bytes)| bytes).sum();
         let mut address = 0;
         // SAFETY: it writes one address.
         unsafe { driver_call!(cuMemAddressReserve(&mut address, bytes, 0, 0, 0)) }?;
-        // SAFETY: the addresses were reserved just now.
-        if let Err(error) = unsafe { driver_call!(cuMemMap(address, bytes, 0, physical.0, 0)) } {
-            // SAFETY: nothing is mapped there.
-            release(unsafe { driver_call!(cuMemAddressFree(address, bytes)) });
-            return Err(error);
+        // Given back from here on, whatever fails.
+        let mut memory = Self { context: context.clone(), address, bytes, mapped_bytes: 0 };
+        for (physical, bytes) in pieces {
+            let to = address + memory.mapped_bytes as u64;
+            // SAFETY: the addresses were reserved just now.
+            unsafe { driver_call!(cuMemMap(to, *bytes, 0, physical.0, 0)) }?;
+            memory.mapped_bytes += bytes;
         }
-        // Unmapped from here on, whatever fails.
-        let memory = Self { context: context.clone(), address, bytes };
         let flags = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         let access = CUmemAccessDesc { location: location(context), flags };
         // SAFETY: the mapping is this one, and one description is passed.
@@ -101,17 +100,61 @@ impl ShareableMemory {
 
 impl Drop for ShareableMemory {
     fn drop(&mut self) {
-        let (address, bytes) = (self.address, self.bytes);
-        // SAFETY: mapped once at these addresses, and unmapped once.
-        let unmap = || unsafe { driver_call!(cuMemUnmap(address, bytes)) };
+        let (address, bytes, mapped_bytes) = (self.address, self.bytes, self.mapped_bytes);
+        let unmap = || match mapped_bytes {
+            0 => Ok(()),
+            // SAFETY: mapped once at these addresses, and unmapped once.
+            mapped => unsafe { driver_call!(cuMemUnmap(address, mapped)) },
+        };
         // SAFETY: reserved once, given back once; nothing is mapped there any more.
         let free = || unsafe { driver_call!(cuMemAddressFree(address, bytes)) };
         release(self.context.enter().and_then(|_current| unmap().and_then(|()| free())));
     }
 }
 
+/// The pieces of mapped memory from that at `span`'s start to that at its end: address, length and descriptor of each. They were
+/// made for descriptors, by whomever.
+///
+/// # Errors
+///
+/// Code 1: one of them was not, or nothing is mapped there.
+pub fn export(context: &Context, span: Span) -> Result<Vec<(u64, u64, OwnedFd)>, DriverError> {
+    let mut pieces = Vec::new();
+    let mut next = span.address;
+    // At least the piece of an empty one.
+    while pieces.is_empty() || next < span.address + span.bytes {
+        let (start, bytes) = context.range(next)?;
+        let _current = context.enter()?;
+        let mut handle = 0;
+        // SAFETY: it writes one handle.
+        unsafe { driver_call!(cuMemRetainAllocationHandle(&mut handle, start as usize as *mut c_void)) }?;
+        pieces.push((start, bytes, Physical(handle).descriptor()?));
+        next = start + bytes;
+    }
+    Ok(pieces)
+}
+
 /// A handle of physical memory, which mappings outlive.
 struct Physical(CUmemGenericAllocationHandle);
+
+impl Physical {
+    fn descriptor(&self) -> Result<OwnedFd, DriverError> {
+        let mut descriptor: RawFd = -1;
+        let to = from_mut(&mut descriptor).cast::<c_void>();
+        // SAFETY: it writes one descriptor.
+        unsafe { driver_call!(cuMemExportToShareableHandle(to, self.0, DESCRIPTOR, 0)) }?;
+        // SAFETY: the descriptor is new, and nobody else's.
+        Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    }
+
+    fn properties(&self) -> Result<CUmemAllocationProp, DriverError> {
+        // SAFETY: zeros are properties like any other.
+        let mut prop: CUmemAllocationProp = unsafe { std::mem::zeroed() };
+        // SAFETY: it writes the properties.
+        unsafe { driver_call!(cuMemGetAllocationPropertiesFromHandle(&mut prop, self.0)) }?;
+        Ok(prop)
+    }
+}
 
 impl Drop for Physical {
     fn drop(&mut self) {

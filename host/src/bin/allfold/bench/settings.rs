@@ -145,7 +145,7 @@ impl Settings {
     /// What each call asks for.
     pub fn call(&self) -> CallOptions {
         let (blocks, threads) = (self.blocks, self.threads);
-        CallOptions { algorithm: self.algorithm, input: Some(self.input), blocks, threads }
+        CallOptions { algorithm: self.algorithm, input: Some(self.input), blocks, threads, ..CallOptions::default() }
     }
 
     fn algorithms(&self) -> Vec<Algorithm> {

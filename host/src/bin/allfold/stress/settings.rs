@@ -92,7 +92,13 @@ impl Settings {
     /// What each call asks for.
     pub fn call(&self, cell: &Cell) -> CallOptions {
         let (blocks, threads) = (Some(self.blocks), Some(self.threads));
-        CallOptions { algorithm: Some(cell.algorithm), input: Some(cell.input), blocks, threads }
+        CallOptions {
+            algorithm: Some(cell.algorithm),
+            input: Some(cell.input),
+            blocks,
+            threads,
+            ..CallOptions::default()
+        }
     }
 
     /// What a user has to know before the numbers, a line each.

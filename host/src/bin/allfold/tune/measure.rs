@@ -120,6 +120,7 @@ impl<'a> Tuner<'a> {
             input: Some(input),
             blocks: Some(blocks),
             threads: Some(threads),
+            ..CallOptions::default()
         };
         match &self.gpus {
             None => {

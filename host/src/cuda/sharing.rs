@@ -1,0 +1,146 @@
+//! Device memory that ranks in other processes map, whoever allocated it, and the rows that captured calls read.
+
+use std::os::fd::OwnedFd;
+
+use allfold_kernels::protocol::abi::ROW_WORDS;
+
+use super::raw::{Context, DeviceMemory, IpcMemory, Pointer, PointerKind, ShareableMemory, export};
+use crate::error::{Error, Result};
+use crate::reach::{Allocation, Shared, Sharing, Span};
+
+/// Bytes of a row.
+const ROW_BYTES: u64 = 8 * ROW_WORDS as u64;
+
+/// The means of ranks on GPUs.
+pub(crate) struct CudaSharing {
+    /// Of each local rank.
+    contexts: Vec<Context>,
+    /// Of the local rank, where there are captured calls between processes.
+    rows: Option<DeviceMemory>,
+}
+
+/// Another process's allocation.
+pub(crate) enum CudaMapping {
+    /// By descriptors.
+    Pieces(#[expect(dead_code, reason = "kept for what its end does")] ShareableMemory),
+    /// By a handle.
+    Ipc(#[expect(dead_code, reason = "as above")] IpcMemory),
+}
+
+impl CudaSharing {
+    /// For local ranks of `contexts`, with so many rows, all empty.
+    pub(super) fn new(contexts: Vec<Context>, rows: u32) -> Result<CudaSharing> {
+        let bytes = rows as usize * ROW_BYTES as usize;
+        let rows = match contexts.first() {
+            Some(context) if bytes > 0 => {
+                let rows = DeviceMemory::alloc(context, bytes)?;
+                // SAFETY: the memory is new.
+                unsafe { context.memset(rows.address(), 0, bytes) }?;
+                Some(rows)
+            }
+            Some(_) | None => None,
+        };
+        Ok(CudaSharing { contexts, rows })
+    }
+
+    /// Where a row is; 0: there are none.
+    pub(super) fn row_address(&self, row: u32) -> u64 {
+        self.rows.as_ref().map_or(0, |rows| rows.address() + u64::from(row) * ROW_BYTES)
+    }
+
+    /// The context of the first local rank, from which any address of the process can be asked about.
+    fn context(&self) -> Result<&Context> {
+        self.contexts.first().ok_or(Error::RankCount { local: 0, got: 0 })
+    }
+
+    /// What `rank`'s buffer belongs to.
+    fn pointer(&self, rank: u32, span: Span) -> Result<Pointer> {
+        let not = || Error::WrongMemory { rank, got: "host", expected: "GPUs" };
+        self.context()?.pointer(span.address)?.ok_or_else(not)
+    }
+}
+
+/// The memory that has a handle of its own and that `span` lies in as a whole.
+fn whole(context: &Context, rank: u32, span: Span) -> Result<Span> {
+    let (address, bytes) = context.range(span.address)?;
+    let whole = Span { address, bytes };
+    let outside = Error::OutsideRegistration { rank, address: span.address, bytes: span.bytes };
+    whole.offset_of(span).map(|_| whole).ok_or(outside)
+}
+
+impl Sharing for CudaSharing {
+    type Mapping = CudaMapping;
+
+    fn export(&self, rank: u32, span: Span) -> Result<(Allocation, Vec<OwnedFd>)> {
+        let context = self.context()?;
+        let Pointer { id, kind, .. } = self.pointer(rank, span)?;
+        let not = |why: &str| Ok((Allocation { span, id, shared: Shared::Not(why.to_owned()) }, Vec::new()));
+        match kind {
+            PointerKind::Plain => {
+                let span = whole(context, rank, span)?;
+                Ok((Allocation { span, id, shared: Shared::Ipc(context.ipc_handle(span.address)?) }, Vec::new()))
+            }
+            PointerKind::Virtual { has_descriptor: true } => {
+                let pieces = export(context, span)?;
+                let address = pieces.first().map_or(span.address, |&(start, ..)| start);
+                let lengths: Vec<_> = pieces.iter().map(|&(_, bytes, _)| bytes).collect();
+                let span = Span { address, bytes: lengths.iter().sum() };
+                let descriptors = pieces.into_iter().map(|(.., descriptor)| descriptor).collect();
+                Ok((Allocation { span, id, shared: Shared::Pieces(lengths) }, descriptors))
+            }
+            PointerKind::Virtual { has_descriptor: false } => {
+                not("its memory was not made for file descriptors (CUmemAllocationProp::requestedHandleTypes); use \
+                     cuMemAlloc, allfold::Memory, or a call that pushes or copies its input")
+            }
+            PointerKind::Pool(_) => {
+                not("it is memory of a stream-ordered pool; use cuMemAlloc, allfold::Memory, or a call that pushes or \
+                     copies its input")
+            }
+        }
+    }
+
+    fn open(&self, allocation: &Allocation, descriptors: &[OwnedFd]) -> Result<(u64, CudaMapping)> {
+        let context = self.context()?;
+        match &allocation.shared {
+            Shared::Ipc(handle) => {
+                let memory = IpcMemory::open(context, handle)?;
+                Ok((memory.address(), CudaMapping::Ipc(memory)))
+            }
+            Shared::Pieces(lengths) => {
+                let pieces: Vec<_> = descriptors.iter().zip(lengths.iter().map(|&bytes| bytes as usize)).collect();
+                let memory = ShareableMemory::import(context, &pieces)?;
+                Ok((memory.address(), CudaMapping::Pieces(memory)))
+            }
+            // Refused on all ranks before.
+            Shared::Not(_) => Err(Error::NotRegistered),
+        }
+    }
+
+    fn adopt(&self, rank: u32, span: Span) -> Result<()> {
+        let Pointer { device, kind, .. } = self.pointer(rank, span)?;
+        for context in self.contexts.iter().filter(|context| context.device() != device) {
+            match kind {
+                PointerKind::Plain => context.enable_peer_access(&Context::retain(device)?)?,
+                PointerKind::Pool(pool) => context.enable_access_to(pool)?,
+                PointerKind::Virtual { .. } if context.reaches(span.address)? => {}
+                PointerKind::Virtual { .. } => {
+                    let why =
+                        "not all GPUs of the communicator have access to its memory: see cuMemSetAccess".to_owned();
+                    return Err(Error::NotShareable { rank, address: span.address, why });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn id(&self, span: Span) -> Option<u64> {
+        self.contexts.first()?.allocation_id(span.address)
+    }
+
+    fn write_row(&self, row: u32, words: &[u64; ROW_WORDS]) -> Result<()> {
+        let words: &[u8] = bytemuck::cast_slice(words);
+        // SAFETY: a row of this value's own, which no kernel reads that runs now. The copy waits until it is there.
+        unsafe { self.context()?.copy_to_device(self.row_address(row), words) }?;
+        Ok(())
+    }
+}
