@@ -3,7 +3,7 @@
 //! The buffers of all calls of a batch lie in one memory a rank, with a guard zone before and after each. What every byte
 //! must be afterwards is known in advance: outputs as the oracle says, inputs as they were, guards untouched.
 
-use allfold::{CallOptions, Communicator, Dtype, MAX_RANKS, ReduceOp};
+use allfold::{CallOptions, Communicator, Dtype, MAX_RANKS, ReduceOp, Registered, Registration, Span};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::call::{Call, GUARD_BYTES, MOST_SHIFT};
@@ -58,12 +58,15 @@ struct RankImage {
 /// The library refused or gave up, or something is not as it must be: the first difference, by rank and element.
 pub fn run(machine: &dyn Machine, comm: &mut Communicator, calls: &[Call]) -> Result<Vec<Vec<Vec<u8>>>> {
     let mut ranks = prepare(machine, calls, comm.world())?;
+    let names = Names::of(machine, comm, calls, &ranks)?;
     for (index, call) in calls.iter().enumerate() {
-        issue(machine, comm, &mut ranks, index, call)
+        let options = CallOptions { registered: names.calls[index], ..call.options };
+        issue(machine, comm, &mut ranks, index, call, &options)
             .with_context(|| format!("call {index} of {}: {call:?}", calls.len()))?;
     }
     ranks[comm.local_ranks()].iter().try_for_each(|rank| rank.memory.synchronize())?;
     comm.check().context("a wait was given up")?;
+    names.given.into_iter().try_for_each(|name| comm.release(name)).context("releasing buffers")?;
 
     let sums =
         calls.iter().enumerate().map(|(index, call)| expected(&ranks, call, index)).collect::<Result<Vec<_>>>()?;
@@ -87,6 +90,57 @@ pub fn run(machine: &dyn Machine, comm: &mut Communicator, calls: &[Call]) -> Re
         }
     }
     Ok(outputs)
+}
+
+/// The names of the buffers that are registered.
+struct Names {
+    /// As what each call's are.
+    calls: Vec<Registered>,
+    /// All of them.
+    given: Vec<Registration>,
+}
+
+impl Names {
+    /// Where ranks are processes, all calls whose ranks use each other's buffers need it; elsewhere every other one has it.
+    fn of(machine: &dyn Machine, comm: &mut Communicator, calls: &[Call], ranks: &[RankImage]) -> Result<Names> {
+        let mut names = Names { calls: vec![Registered::No; calls.len()], given: Vec::new() };
+        let mut whole = None;
+        for (index, call) in calls.iter().enumerate() {
+            let CallOptions { algorithm, input, .. } = call.options;
+            let uses = algorithm.is_some_and(|it| !it.pushes()) && input.is_some_and(|it| !it.staged());
+            if !uses || !machine.in_processes() && index % 2 == 0 {
+                continue;
+            }
+            let local = &ranks[comm.local_ranks()];
+            let mut register = |spans: Vec<Span>| {
+                // SAFETY: the memory lives until the names have been given back.
+                let name = unsafe { comm.register(&spans) }.context("registering buffers")?;
+                names.given.push(name);
+                anyhow::Ok(name)
+            };
+            let bytes = call.bytes() as u64;
+            let [input, output] = match call.skew {
+                // At the same place in the memory of each rank.
+                0 => {
+                    let name = match whole {
+                        Some(name) => name,
+                        None => *whole.insert(register(local.iter().map(|rank| rank.memory.span()).collect())?),
+                    };
+                    [name; 2]
+                }
+                _ => {
+                    let at = |place: fn(&Place) -> usize| {
+                        let address = |rank: &RankImage| rank.memory.address() + place(&rank.places[index]) as u64;
+                        local.iter().map(|rank| Span { address: address(rank), bytes }).collect()
+                    };
+                    let input = register(at(|place| place.input))?;
+                    [input, if call.in_place { input } else { register(at(|place| place.output))? }]
+                }
+            };
+            names.calls[index] = Registered::By { input, output };
+        }
+        Ok(names)
+    }
 }
 
 /// What a rank's memory holds before the calls.
@@ -123,6 +177,7 @@ fn issue(
     ranks: &mut [RankImage],
     index: usize,
     call: &Call,
+    options: &CallOptions,
 ) -> Result<()> {
     if let Some(late) = call.late.filter(|late| comm.local_ranks().contains(late)) {
         ranks[late].memory.delay()?;
@@ -137,9 +192,9 @@ fn issue(
         })
         .collect();
     // SAFETY: as above.
-    let plan = unsafe { comm.all_reduce_raw(call.dtype, &buffers, ReduceOp::Sum, &call.options) }?;
+    let plan = unsafe { comm.all_reduce_raw(call.dtype, &buffers, ReduceOp::Sum, options) }?;
     drop(buffers);
-    let CallOptions { algorithm, input, blocks, threads } = call.options;
+    let CallOptions { algorithm, input, blocks, threads, registered: _ } = *options;
     // A rank alone only copies.
     let alone = comm.world() == 1;
     ensure!(

@@ -1,13 +1,14 @@
 //! What a property may do with a machine: make communicators, and use memory of each rank. CPU threads, processes
 //! and GPUs behind one trait, so that every property runs on all of them.
 
-use allfold::{Communicator, Dtype, Element, Options, RankBuffers, RawBuffers};
+use allfold::{Communicator, Dtype, Element, Options, RankBuffers, RawBuffers, Span};
 use anyhow::Result;
 use cust::stream::Stream;
 use half::{bf16, f16};
 
 mod cpu;
 mod cuda;
+mod pieces;
 mod processes;
 
 pub use cpu::CpuMachine;
@@ -65,6 +66,10 @@ pub trait Memory {
     fn address(&self) -> u64;
     /// Its length.
     fn bytes(&self) -> usize;
+    /// Where it is.
+    fn span(&self) -> Span {
+        Span { address: self.address(), bytes: self.bytes() as u64 }
+    }
     /// The stream that all of this rank's work goes to; `None` on the CPU, where work is done when a call returns.
     fn stream(&self) -> Option<&Stream>;
     /// Sets it from its start, and waits until that is done.

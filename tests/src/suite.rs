@@ -55,11 +55,9 @@ impl<'m> Bench<'m> {
         if self.machine.in_processes() { most..=most } else { 1..=most }
     }
 
-    /// The [`sound_forms`] of `preset` that the machine has: no process reaches the buffers of another's caller.
+    /// The [`sound_forms`] of `preset`.
     pub fn forms(&self, preset: Preset, world: usize) -> Vec<(Algorithm, InputMode)> {
-        let mut forms = sound_forms(preset, world);
-        forms.retain(|(algorithm, input)| !self.machine.in_processes() || input.staged() || algorithm.pushes());
-        forms
+        sound_forms(preset, world)
     }
 
     /// Whether ranks are threads of the CPU.

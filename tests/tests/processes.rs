@@ -58,5 +58,12 @@ on_processes! {
     given_up: 2;
     stamps_back_to_back: 2 4;
     stress: 2 4 8;
+    names: 2 3;
+    come_and_go: 2 4;
+    freed: 2;
+    finished_later: 2 3 8;
+    rows_come_back: 2 3;
+    captured_differently: 2 3;
+    made_and_dropped: 2;
     idle: 8;
 }

@@ -63,13 +63,26 @@ pub(super) struct HostMemory {
     bytes: usize,
     /// How long its rank is made to wait.
     delay: Duration,
-    _lines: Vec<Line>,
+    _held: Held,
+}
+
+/// What keeps it.
+#[expect(dead_code, reason = "kept for what its end does")]
+enum Held {
+    Lines(Vec<Line>),
+    Memory(allfold::Memory),
 }
 
 impl HostMemory {
     pub(super) fn new(bytes: usize, delay: Duration) -> HostMemory {
         let mut lines = vec![Line([0; MEMORY_ALIGN_BYTES]); bytes.div_ceil(MEMORY_ALIGN_BYTES)];
-        HostMemory { start: lines.as_mut_ptr().cast(), bytes, delay, _lines: lines }
+        HostMemory { start: lines.as_mut_ptr().cast(), bytes, delay, _held: Held::Lines(lines) }
+    }
+
+    /// Memory that other processes can map.
+    pub(super) fn shareable(bytes: usize, delay: Duration) -> Result<HostMemory> {
+        let memory = allfold::Memory::host(bytes)?;
+        Ok(HostMemory { start: memory.span().address as *mut u8, bytes, delay, _held: Held::Memory(memory) })
     }
 
     fn part(&mut self, offset: usize, bytes: usize) -> Result<&mut [u8]> {

@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use allfold::{Communicator, Options};
 use anyhow::{Context as _, Result, ensure};
@@ -10,9 +11,10 @@ use cust::context::{Context, CurrentContext};
 use cust::device::Device;
 use cust::error::CudaResult;
 use cust::event::{Event, EventFlags};
-use cust::memory::{AsyncCopyDestination, DeviceBuffer};
+use cust::memory::{AsyncCopyDestination, DeviceBuffer, DevicePointer};
 use cust::stream::{Stream, StreamFlags, StreamWaitEventFlags};
 
+use super::pieces::Pieces;
 use super::{Machine, Memory};
 
 /// A rank on each of a list of GPUs; one that is named several times has several ranks.
@@ -115,14 +117,42 @@ impl Machine for CudaMachine {
         // SAFETY: bytes of any value are bytes, and whoever asks sets them first.
         let buffer = unsafe { DeviceBuffer::uninitialized(bytes.max(1)) };
         let buffer = ManuallyDrop::new(buffer.with_context(|| format!("allocating {bytes} bytes on a GPU"))?);
-        Ok(Box::new(DeviceMemory { buffer, bytes, rank }))
+        Ok(Box::new(DeviceMemory { buffer, bytes, rank, holder: None }))
     }
+}
+
+impl CudaMachine {
+    /// Memory of `rank` that other processes can map: now of one kind, now of another.
+    pub(super) fn shareable(&self, rank: usize, bytes: usize) -> Result<Box<dyn Memory>> {
+        static LAST: AtomicUsize = AtomicUsize::new(0);
+        let ordinal = *self.devices.get(rank).context("no such rank")?;
+        let holder = match LAST.fetch_add(1, Ordering::Relaxed) % 3 {
+            0 => return self.memory(rank, bytes),
+            1 => Holder::Memory(allfold::Memory::gpu(ordinal, bytes)?),
+            _ => Holder::Pieces(Pieces::new(ordinal, bytes)?),
+        };
+        let address = match &holder {
+            Holder::Memory(memory) => memory.span().address,
+            Holder::Pieces(pieces) => pieces.address(),
+        };
+        let rank = Rc::clone(self.enter(rank)?);
+        // SAFETY: it is mapped as long as its holder lives, and never freed as a buffer.
+        let buffer = unsafe { DeviceBuffer::from_raw_parts(DevicePointer::from_raw(address), bytes.max(1)) };
+        Ok(Box::new(DeviceMemory { buffer: ManuallyDrop::new(buffer), bytes, rank, holder: Some(holder) }))
+    }
+}
+
+/// What keeps memory that is not a buffer of `cust`.
+enum Holder {
+    Memory(allfold::Memory),
+    Pieces(Pieces),
 }
 
 struct DeviceMemory {
     buffer: ManuallyDrop<DeviceBuffer<u8>>,
     bytes: usize,
     rank: Rc<Rank>,
+    holder: Option<Holder>,
 }
 
 impl DeviceMemory {
@@ -136,8 +166,10 @@ impl Drop for DeviceMemory {
     fn drop(&mut self) {
         // A failure shows in the next use of the GPU.
         let _ = self.synchronize();
-        // SAFETY: it is not used again.
-        unsafe { ManuallyDrop::drop(&mut self.buffer) }
+        if self.holder.is_none() {
+            // SAFETY: it is not used again.
+            unsafe { ManuallyDrop::drop(&mut self.buffer) }
+        }
     }
 }
 

@@ -58,7 +58,7 @@ impl Machine for ProcessMachine<'_> {
     }
 
     fn memory(&self, _rank: usize, bytes: usize) -> Result<Box<dyn Memory>> {
-        Ok(Box::new(HostMemory::new(bytes, DELAY)))
+        Ok(Box::new(HostMemory::shareable(bytes, DELAY)?))
     }
 }
 
@@ -121,6 +121,6 @@ impl Machine for CudaProcess<'_> {
     }
 
     fn memory(&self, _rank: usize, bytes: usize) -> Result<Box<dyn Memory>> {
-        self.gpu.memory(0, bytes)
+        self.gpu.shareable(0, bytes)
     }
 }

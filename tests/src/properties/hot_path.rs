@@ -1,8 +1,9 @@
 //! What a call costs its caller: a launch a rank, and no memory.
 
+use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
-use allfold::{Dtype, Preset, RankBuffers, ReduceOp};
+use allfold::{CallOptions, Dtype, Preset, RankBuffers, ReduceOp, Registered};
 use anyhow::{Context, Result, ensure};
 use cust::module::Module;
 
@@ -45,8 +46,17 @@ pub(super) fn a_call_is_a_launch(bench: &Bench) -> Result<Outcome> {
         let here = memories.iter().zip(devices).filter(|(_, device)| **device == devices[0]);
         let streams: Vec<_> = here.filter_map(|(memory, _)| memory.stream()).collect();
 
-        let (mut failed, mut not_launched) = (None, None);
-        let mut call = || failed = comm.all_reduce(&buffers, ReduceOp::Sum).err().or(failed.take());
+        let spans: Vec<_> = memories.iter().map(|memory| memory.span()).collect();
+        // SAFETY: the memories live longer than the communicator's calls.
+        let name = unsafe { comm.register(&spans) }?;
+        let named = CallOptions { registered: Registered::By { input: name, output: name }, ..CallOptions::default() };
+        let comm = RefCell::new(&mut comm);
+        let (failed, mut not_launched) = (Cell::new(None), None);
+        let all_reduce = |options: &CallOptions| {
+            let done = comm.borrow_mut().all_reduce_with(&buffers, ReduceOp::Sum, options);
+            failed.set(done.err().or(failed.take()));
+        };
+        let (mut call, mut named_call) = (|| all_reduce(&CallOptions::default()), || all_reduce(&named));
         let mut launch = || {
             for stream in &streams {
                 // SAFETY: the kernel has no parameters and does nothing.
@@ -54,23 +64,28 @@ pub(super) fn a_call_is_a_launch(bench: &Bench) -> Result<Outcome> {
                 not_launched = launched.err().or(not_launched.take());
             }
         };
-        let (mut call_us, mut bare_us) = (f64::INFINITY, f64::INFINITY);
+        let [mut call_us, mut named_us, mut bare_us] = [f64::INFINITY; 3];
         for _ in 0..BURSTS {
             // In turn: what else the host does is in both.
             call_us = call_us.min(burst(&memories, &mut call)? / world as f64);
+            named_us = named_us.min(burst(&memories, &mut named_call)? / world as f64);
             bare_us = bare_us.min(burst(&memories, &mut launch)? / streams.len() as f64);
         }
-        let asked = allocations(&mut call);
-        if let Some(error) = failed {
+        let asked = allocations(call) + allocations(named_call);
+        if let Some(error) = failed.take() {
             return Err(error.into());
         }
         not_launched.map_or(Ok(()), Err)?;
         memories.iter().try_for_each(|memory| memory.synchronize())?;
 
-        println!("    a call of {world} ranks: {call_us:.2} µs of the host a rank; a bare launch: {bare_us:.2} µs");
+        println!(
+            "    a call of {world} ranks: {call_us:.2} µs of the host a rank, {named_us:.2} by names; a bare launch: {bare_us:.2} µs"
+        );
         ensure!(asked == 0, "a call asked for memory {asked} times");
-        ensure!(call_us <= bare_us + MOST_MORE, "{call_us:.2} µs a rank, a bare launch takes {bare_us:.2}");
-        bench.count(2);
+        for us in [call_us, named_us] {
+            ensure!(us <= bare_us + MOST_MORE, "{us:.2} µs a rank, a bare launch takes {bare_us:.2}");
+        }
+        bench.count(3);
     }
     Ok(Outcome::Holds)
 }

@@ -18,14 +18,15 @@ const KEPT_BYTES: usize = 8 << 20;
 
 pub(super) fn made_and_dropped(bench: &Bench) -> Result<Outcome> {
     let (times, small) = match (bench.on_cpu(), bench.quick) {
-        (true, _) => (200, false),
+        (true, true) => (200, false),
+        (true, false) => (1000, false),
         (false, true) => (20, true),
-        (false, false) => (100, true),
+        (false, false) => (1000, true),
     };
-    let most = bench.machine.most_ranks();
+    let worlds: Vec<_> = bench.worlds().collect();
     let mut before = None;
     for turn in 0..times {
-        let world = 1 + turn % most;
+        let world = worlds[turn % worlds.len()];
         let mut options = bench.options(Preset::Allfold, 4096);
         if small {
             options.dtypes = vec![Dtype::F32];
@@ -42,16 +43,18 @@ pub(super) fn made_and_dropped(bench: &Bench) -> Result<Outcome> {
             bench.run(&mut comm, &[Call::new(Dtype::F32, 34)])?;
         }
         let busy = threads(bench)?;
-        ensure!(!bench.on_cpu() || busy >= world, "{world} CPU ranks have {busy} threads of the library's name");
+        let local = comm.local_ranks().len();
+        ensure!(!bench.on_cpu() || busy >= local, "{local} CPU ranks have {busy} threads of the library's name");
         drop(comm);
         let free_bytes = if bench.on_cpu() { 0 } else { mem_get_info()?.0 };
         // What the driver makes for the process shows in the first turns.
-        let (most_threads, least_bytes) = match before {
-            None if bench.on_cpu() => (0, 0),
+        let (most_threads, least_bytes, most_descriptors) = match before {
             None if turn < times / 2 => continue,
-            None => *before.insert((threads(bench)?, free_bytes.saturating_sub(KEPT_BYTES))),
+            None => *before.insert((threads(bench)?, free_bytes.saturating_sub(KEPT_BYTES), descriptors()?)),
             Some(before) => before,
         };
+        let open = descriptors()?;
+        ensure!(open <= most_descriptors, "turn {turn}: {open} file descriptors, {most_descriptors} before");
         ensure!(free_bytes >= least_bytes, "turn {turn}: {free_bytes} bytes free, {least_bytes} and more before");
         // A thread that has been joined may be listed for a moment still.
         let end = Instant::now() + Duration::from_secs(2);
@@ -61,6 +64,11 @@ pub(super) fn made_and_dropped(bench: &Bench) -> Result<Outcome> {
         }
     }
     Ok(Outcome::Holds)
+}
+
+/// Open file descriptors of this process.
+fn descriptors() -> Result<usize> {
+    Ok(fs::read_dir("/proc/self/fd").context("counting descriptors")?.count())
 }
 
 /// Threads of CPU ranks, by their name; on GPUs all threads of this process.

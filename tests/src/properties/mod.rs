@@ -2,6 +2,7 @@
 
 use crate::suite::Property;
 
+mod captured;
 mod epochs;
 mod forms;
 mod graphs;
@@ -9,6 +10,7 @@ mod hot_path;
 mod lengths;
 mod life;
 mod refusals;
+mod registered;
 mod sequences;
 mod stamps;
 mod streams;
@@ -16,7 +18,7 @@ mod typed;
 mod values;
 
 /// Those that ask for nothing but what a process sees of its own rank.
-pub const OF_PROCESSES: [&str; 18] = [
+pub const OF_PROCESSES: [&str; 25] = [
     "small_lengths",
     "lengths_by_powers",
     "sizes_others_failed_at",
@@ -34,6 +36,13 @@ pub const OF_PROCESSES: [&str; 18] = [
     "given_up",
     "stamps_back_to_back",
     "stress",
+    "names",
+    "come_and_go",
+    "freed",
+    "finished_later",
+    "rows_come_back",
+    "captured_differently",
+    "made_and_dropped",
     "idle",
 ];
 
@@ -75,6 +84,12 @@ properties! {
     typed::typed_buffers: "slices, vectors and the device buffers of cust are taken as they are";
     stamps::stamps_back_to_back: "a wrong sum is counted on the device, and there is none";
     stamps::stress: "as many calls as asked for, each on new input";
+    registered::names: "registered buffers are reached by their names, and by no others";
+    registered::come_and_go: "buffers that are registered and released leave nothing behind";
+    registered::freed: "registered memory that was freed is noticed";
+    captured::finished_later: "captured calls whose buffers are made known afterwards, in graphs that come and go";
+    captured::rows_come_back: "a graph that is gone gives back what its calls held";
+    captured::captured_differently: "ranks that captured different calls are told so, and nothing is summed";
     graphs::graphs: "captured calls do nothing until they are replayed, and then what they must";
     hot_path::a_call_is_a_launch: "a call costs its caller a launch a rank, and no memory";
     refusals::refused_lengths: "lengths that differ between ranks or buffers, buffers for another number of ranks";

@@ -1,6 +1,6 @@
 //! Sequences: calls of all kinds back to back, communicators that take turns, inputs that change at once, late ranks.
 
-use allfold::{Dtype, Error, Limits, Options, Preset};
+use allfold::{Algorithm, Dtype, Error, InputMode, Limits, Options, Preset};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::batch;
@@ -116,7 +116,10 @@ pub(super) fn given_up(bench: &Bench) -> Result<Outcome> {
     }
     // On the CPU a wait that may look once only is given up sooner or later; on GPUs a rank comes late.
     let (poll_limit, late, most_calls) = if bench.on_cpu() { (1, None, 100_000) } else { (500, Some(1), 1) };
-    for form in bench.forms(Preset::Allfold, 2) {
+    // A rank that has given up registers nothing any more, and the others would wait for it.
+    let alone = |(algorithm, input): &(Algorithm, InputMode)| input.staged() || algorithm.pushes();
+    let forms = bench.forms(Preset::Allfold, 2).into_iter();
+    for form in forms.filter(|form| !bench.machine.in_processes() || alone(form)) {
         let options = Options { poll_limit: Some(poll_limit), ..bench.options(Preset::Allfold, 4096) };
         let mut comm = bench.communicator(2, options)?;
         let call = Call { late, ..Call::new(Dtype::F32, 1000).by(form) };

@@ -1,7 +1,9 @@
 //! Stamps: inputs that the device makes and sums that the device checks, so that nothing comes between two calls.
 
-use allfold::cuda::{Graph, RawStream};
-use allfold::{Algorithm, CallOptions, Communicator, Dtype, Element, InputMode, Options, Preset, ReduceOp, stamp_sum};
+use allfold::cuda::RawStream;
+use allfold::{
+    Algorithm, CallOptions, Communicator, Dtype, Element, InputMode, Options, Preset, ReduceOp, Registered, stamp_sum,
+};
 use allfold_kernels::protocol::epoch::Epoch;
 use anyhow::{Result, ensure};
 use half::{bf16, f16};
@@ -16,6 +18,7 @@ struct Stamped {
     elems: usize,
     form: (Algorithm, InputMode),
     in_place: bool,
+    registered: Registered,
 }
 
 /// Most elements of a call here; every rank has an input and an output of so many f32.
@@ -37,25 +40,26 @@ fn call(comm: &mut Communicator, memories: &[Box<dyn Memory>], call: Stamped) ->
 }
 
 fn call_typed<T: Element>(comm: &mut Communicator, memories: &[Box<dyn Memory>], call: Stamped) -> allfold::Result<()> {
-    let Stamped { elems, form: (algorithm, input), .. } = call;
+    let Stamped { elems, form: (algorithm, input), registered, .. } = call;
     let output = if call.in_place { 0 } else { OUTPUT_OFFSET_BYTES };
     let from_to = |from, to| -> Vec<_> {
         // SAFETY: what uses them is put into each rank's one stream, or is done on return; the memories live longer.
         memories.iter().map(|memory| unsafe { buffers::<T>(&**memory, from, to, elems) }).collect()
     };
     comm.fill_stamps(&from_to(0, 0))?;
-    let options = CallOptions { algorithm: Some(algorithm), input: Some(input), ..CallOptions::default() };
+    let options = CallOptions { algorithm: Some(algorithm), input: Some(input), registered, ..CallOptions::default() };
     comm.all_reduce_with(&from_to(0, output), ReduceOp::Sum, &options)?;
     comm.check_stamps(&from_to(output, output))
 }
 
 /// Every kind of call, round and round.
-fn rounds(bench: &Bench, preset: Preset, world: usize) -> Vec<Stamped> {
+fn rounds(bench: &Bench, preset: Preset, world: usize, registered: Registered) -> Vec<Stamped> {
     let mut calls = Vec::new();
     for elems in [8, 1000, 4096, 17, MOST_ELEMS] {
         for form in bench.forms(preset, world) {
             let dtype = Dtype::ALL[calls.len() % Dtype::ALL.len()];
-            calls.push(Stamped { dtype, elems, form, in_place: in_place(form) && calls.len() % 2 == 1 });
+            let in_place = in_place(form) && calls.len() % 2 == 1;
+            calls.push(Stamped { dtype, elems, form, in_place, registered });
         }
     }
     calls
@@ -74,7 +78,10 @@ pub(super) fn stamps_back_to_back(bench: &Bench) -> Result<Outcome> {
             let options = Options { stamps: true, cpu_shape: (2, 1), ..bench.options(preset, OUTPUT_OFFSET_BYTES) };
             let mut comm = bench.communicator(world, options)?;
             let memories = memories(bench, &comm)?;
-            let calls = rounds(bench, preset, world);
+            let spans: Vec<_> = memories.iter().map(|memory| memory.span()).collect();
+            // SAFETY: the memories live longer than the communicator's calls.
+            let name = unsafe { comm.register(&spans) }?;
+            let calls = rounds(bench, preset, world, Registered::By { input: name, output: name });
             let mut epoch = 0;
             for _ in 0..rounds_of {
                 for &stamped in &calls {
@@ -85,6 +92,7 @@ pub(super) fn stamps_back_to_back(bench: &Bench) -> Result<Outcome> {
             let wrong = settle(&comm, &memories)?;
             ensure!(wrong.iter().all(|&wrong| wrong == 0), "{world} ranks, {preset:?}: wrong by rank {wrong:?}");
             bench.count(epoch);
+            comm.release(name)?;
             counts_what_is_wrong(&mut comm, memories, epoch)?;
         }
     }
@@ -108,51 +116,42 @@ fn counts_what_is_wrong(comm: &mut Communicator, mut memories: Vec<Box<dyn Memor
 }
 
 /// Calls of one captured graph: odd, so that a replay starts with another bank than the last.
-const CAPTURED: usize = 25;
+const CAPTURED: usize = 101;
 /// Replays between two looks at the result.
-const REPLAYS: u64 = 40;
+const REPLAYS: u64 = 20;
 
 pub(super) fn stress(bench: &Bench) -> Result<Outcome> {
     if bench.stress_calls == 0 {
         return Ok(Outcome::Skipped("asked for no calls: see --stress".into()));
     }
     let world = bench.machine.most_ranks();
-    let options = Options { stamps: true, ..bench.options(Preset::Allfold, OUTPUT_OFFSET_BYTES) };
+    let options = Options {
+        stamps: true,
+        captured_calls: 3 * CAPTURED as u32, // Graphs that are gone give theirs back in their own time.
+        ..bench.options(Preset::Allfold, OUTPUT_OFFSET_BYTES)
+    };
     let mut comm = bench.communicator(world, options)?;
     let memories = memories(bench, &comm)?;
-    let calls = rounds(bench, Preset::Allfold, world);
+    let streams: Vec<RawStream<'_>> = memories.iter().filter_map(|memory| memory.stream()).map(Into::into).collect();
+    let calls = rounds(bench, Preset::Allfold, world, Registered::Later);
     let mut cycle = calls.iter().copied().cycle();
     let mut done = 0;
-    let mut count = |comm: &Communicator, calls: u64| {
-        let wrong = settle(comm, &memories)?;
-        ensure!(wrong.iter().all(|&wrong| wrong == 0), "after {done} calls and {calls} more: wrong by rank {wrong:?}");
-        done += calls;
-        bench.count(calls);
-        Ok::<u64, anyhow::Error>(done)
-    };
-    if bench.on_cpu() {
-        let mut left = bench.stress_calls;
-        while left > 0 {
-            let some = left.min(1000);
-            (0..some).try_for_each(|_| cycle.next().map_or(Ok(()), |stamped| call(&mut comm, &memories, stamped)))?;
-            count(&comm, some)?;
-            left -= some;
-        }
-        return Ok(Outcome::Holds);
-    }
-    let streams: Vec<RawStream<'_>> = memories.iter().filter_map(|memory| memory.stream()).map(Into::into).collect();
-    while count(&comm, 0)? < bench.stress_calls {
+    while done < bench.stress_calls {
         // The next kinds of calls each time, so that every kind comes first in a graph some time.
         let kinds: Vec<_> = cycle.by_ref().take(CAPTURED).collect();
-        let record = || kinds.iter().try_for_each(|&stamped| call(&mut comm, &memories, stamped));
-        let graphs = Graph::capture_all(&streams, record)?;
+        let graph = comm.capture(&streams, |comm| kinds.iter().try_for_each(|&it| call(comm, &memories, it)))?;
+        comm.finish_capture()?;
         for _ in 0..REPLAYS {
-            for (graph, &stream) in graphs.iter().zip(&streams) {
-                // SAFETY: memories and communicator live until `count` has waited for the streams.
-                unsafe { graph.launch(stream) }?;
-            }
+            // SAFETY: memories and communicator live until the streams have been waited for.
+            unsafe { comm.replay(&graph, &streams) }?;
         }
-        count(&comm, CAPTURED as u64 * REPLAYS)?;
+        let wrong = settle(&comm, &memories)?;
+        done += CAPTURED as u64 * REPLAYS;
+        ensure!(
+            wrong.iter().all(|&wrong| wrong == 0),
+            "in the last {CAPTURED} of {done} calls: wrong by rank {wrong:?}"
+        );
     }
+    bench.count(done);
     Ok(Outcome::Holds)
 }

@@ -170,7 +170,12 @@ fn at_once(bench: &Bench, count: usize, largest: bool) -> Result<()> {
         for turn in 0..LARGEST.len() {
             let algorithm = LARGEST[(number + turn) % LARGEST.len()];
             let (blocks, threads) = (Some(limits.max_blocks), Some(limits.threads_of(algorithm)));
-            let largest = largest.then_some(CallOptions { algorithm: Some(algorithm), input: None, blocks, threads });
+            let largest = largest.then_some(CallOptions {
+                algorithm: Some(algorithm),
+                blocks,
+                threads,
+                ..CallOptions::default()
+            });
             call(comm, memories, (0, output), Some(streams), &largest.unwrap_or_default())?;
         }
     }

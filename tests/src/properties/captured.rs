@@ -1,0 +1,186 @@
+//! Calls that are captured before their buffers are registered, and finished afterwards.
+
+use std::time::Duration;
+
+use allfold::cuda::RawStream;
+use allfold::{Algorithm, CallOptions, Captured, Communicator, Dtype, Error, Options, Preset, ReduceOp, Registered};
+use anyhow::{Result, ensure};
+
+use crate::machine::{Memory, raw_buffers};
+use crate::numbers::{decode, read, write};
+use crate::suite::{Bench, Outcome};
+
+/// Bytes from one buffer to the next.
+const STEP_BYTES: usize = 4096;
+/// Outputs, behind one input.
+const OUTPUTS: usize = 6;
+
+/// Elements of each call: of odd lengths too.
+const fn elems(number: usize) -> usize {
+    1000 - 97 * number
+}
+
+/// What is captured: a call for each output, each by another algorithm.
+struct Bed {
+    comm: Communicator,
+    memories: Vec<Box<dyn Memory>>,
+}
+
+impl Bed {
+    fn new(bench: &Bench, world: usize, captured_calls: u32) -> Result<Bed> {
+        let options = Options { captured_calls, ..bench.options(Preset::Allfold, STEP_BYTES) };
+        let comm = bench.communicator(world, options)?;
+        Ok(Bed { memories: memories(bench, &comm)?, comm })
+    }
+
+    /// Captures calls to the outputs of `numbers`.
+    fn capture(&mut self, numbers: &[usize]) -> allfold::Result<Captured> {
+        let memories = &self.memories;
+        self.comm
+            .capture(&streams(memories), |comm| numbers.iter().try_for_each(|&number| call(comm, memories, number)))
+    }
+
+    /// Replays on inputs of `value` and more, and looks at the outputs of `numbers`.
+    fn replay(&mut self, captured: &Captured, numbers: &[usize], value: usize) -> Result<()> {
+        for (rank, memory) in self.comm.local_ranks().zip(&mut self.memories) {
+            let mut bytes = vec![0; (1 + OUTPUTS) * STEP_BYTES];
+            for elem in 0..STEP_BYTES / 4 {
+                write(Dtype::F32, &mut bytes, elem, ((value + rank + elem) as f32).to_bits());
+            }
+            memory.upload(&bytes)?;
+        }
+        // SAFETY: the memories live as long as the communicator.
+        unsafe { self.comm.replay(captured, &streams(&self.memories)) }?;
+        self.memories.iter().try_for_each(|memory| memory.synchronize())?;
+        self.comm.check()?;
+        for memory in &self.memories {
+            let mut bytes = vec![0; (1 + OUTPUTS) * STEP_BYTES];
+            memory.download(&mut bytes)?;
+            for &number in numbers {
+                for elem in 0..elems(number) {
+                    let want: usize = (0..self.comm.world()).map(|rank| value + rank + elem).sum();
+                    let got = decode(Dtype::F32, read(Dtype::F32, &bytes[(1 + number) * STEP_BYTES..], elem));
+                    ensure!(got == want as f32, "output {number}, element {elem}: {got}, not {want}");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn memories(bench: &Bench, comm: &Communicator) -> Result<Vec<Box<dyn Memory>>> {
+    comm.local_ranks().map(|rank| bench.machine.memory(rank, (1 + OUTPUTS) * STEP_BYTES)).collect()
+}
+
+fn streams(memories: &[Box<dyn Memory>]) -> Vec<RawStream<'_>> {
+    memories.iter().filter_map(|memory| memory.stream()).map(Into::into).collect()
+}
+
+fn call(comm: &mut Communicator, memories: &[Box<dyn Memory>], number: usize) -> allfold::Result<()> {
+    let algorithm = Algorithm::ALL.into_iter().cycle().skip(number).find(|it| it.takes(comm.world() as u32));
+    let options = CallOptions { algorithm, registered: Registered::Later, ..CallOptions::default() };
+    let output = (1 + number) * STEP_BYTES;
+    let of = |memory| unsafe {
+        // SAFETY: the memories live as long as the communicator, and each has one stream.
+        raw_buffers(Dtype::F32, memory, 0, output, elems(number))
+    };
+    let buffers: Vec<_> = memories.iter().map(|memory| of(&**memory)).collect();
+    // SAFETY: as above.
+    unsafe { comm.all_reduce_raw(Dtype::F32, &buffers, ReduceOp::Sum, &options) }.map(drop)
+}
+
+pub(super) fn finished_later(bench: &Bench) -> Result<Outcome> {
+    for world in bench.worlds() {
+        let mut bed = Bed::new(bench, world, 4 * OUTPUTS as u32)?;
+        let all: Vec<_> = (0..OUTPUTS).collect();
+        let (first, second) = (bed.capture(&all)?, bed.capture(&[1, 1, 4])?);
+        bed.comm.finish_capture()?;
+        for turn in 0..if bench.quick { 3 } else { 30 } {
+            bed.replay(&first, &all, turn)?;
+            bed.replay(&second, &[1, 4], 7 + turn)?;
+            bench.count(2);
+        }
+        drop(first);
+        // Another graph on the same buffers, and one whose memory lies where other memory was.
+        let third = bed.capture(&[5, 0])?;
+        bed.comm.finish_capture()?;
+        bed.replay(&third, &[5, 0], 3)?;
+        bed.replay(&second, &[1, 4], 5)?;
+        drop((second, third));
+        bed.memories = memories(bench, &bed.comm)?;
+        let fourth = bed.capture(&[0, 2, 3])?;
+        bed.comm.finish_capture()?;
+        bed.replay(&fourth, &[0, 2, 3], 11)?;
+        bench.count(3);
+    }
+    Ok(Outcome::Holds)
+}
+
+pub(super) fn rows_come_back(bench: &Bench) -> Result<Outcome> {
+    if !bench.machine.in_processes() {
+        return Ok(Outcome::Skipped("in one process no row is needed".into()));
+    }
+    let world = bench.machine.most_ranks();
+    // Calls whose buffers peers use.
+    let all: Vec<_> = (0..OUTPUTS).collect();
+    let uses = |number: &&usize| {
+        let algorithm = Algorithm::ALL.into_iter().cycle().skip(**number).find(|it| it.takes(world as u32));
+        algorithm.is_some_and(|algorithm| !algorithm.pushes())
+    };
+    let rows = all.iter().filter(uses).count() as u32;
+    let mut bed = Bed::new(bench, world, rows)?;
+    for turn in 0..if bench.quick { 5 } else { 100 } {
+        // A graph that is gone gives its rows back on a thread of the driver's.
+        let mut attempts = 0;
+        let captured = loop {
+            match bed.capture(&all) {
+                Err(Error::TooManyCaptured { most }) if most == rows && attempts < 1000 => {
+                    ensure!(!bench.on_cpu(), "turn {turn}: rows are missing");
+                    attempts += 1;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                captured => break captured?,
+            }
+        };
+        bed.comm.finish_capture()?;
+        bed.replay(&captured, &all, turn)?;
+        // All of them are taken now.
+        let error = bed.capture(&[0]);
+        ensure!(matches!(error, Err(Error::TooManyCaptured { most }) if most == rows), "{error:?}");
+        bench.count(1);
+    }
+    Ok(Outcome::Holds)
+}
+
+pub(super) fn captured_differently(bench: &Bench) -> Result<Outcome> {
+    if !bench.machine.in_processes() {
+        return Ok(Outcome::Skipped("in one process a call names the buffers of all ranks".into()));
+    }
+    let world = bench.machine.most_ranks();
+    let mut bed = Bed::new(bench, world, 4 * OUTPUTS as u32)?;
+    let last = bed.comm.local_ranks().start + 1 == world;
+    for (most, one) in [(&[0, 1, 2][..], &[0, 2, 1][..]), (&[0], &[]), (&[3], &[3, 3])] {
+        let captured = bed.capture(if last { one } else { most })?;
+        let error = bed.comm.finish_capture();
+        ensure!(matches!(error, Err(Error::Disagreement { .. })), "{error:?}");
+        drop(captured);
+        bench.count(1);
+    }
+    // The communicator is as good as before.
+    let captured = bed.capture(&[0, 3])?;
+    bed.comm.finish_capture()?;
+    bed.replay(&captured, &[0, 3], 1)?;
+    // Launched too soon.
+    let early = bed.capture(&[0])?;
+    let error = bed.replay(&early, &[], 1).expect_err("its buffers are not known");
+    let error = error.downcast_ref::<Error>();
+    ensure!(matches!(error, Some(Error::UnknownBuffers { .. })), "{error:?}");
+    let error = bed.comm.finish_capture();
+    ensure!(matches!(error, Err(Error::Ended(_))), "{error:?}");
+    // Not captured at all.
+    let mut bed = Bed::new(bench, world, 1)?;
+    let error = call(&mut bed.comm, &bed.memories, 0);
+    ensure!(matches!(error, Err(Error::NotCaptured { .. })), "{error:?}");
+    bench.count(3);
+    Ok(Outcome::Holds)
+}
