@@ -21,6 +21,7 @@ use crate::setup::prepare;
 use crate::tuning::{self, Row};
 
 mod connect;
+mod split;
 mod stamps;
 
 /// Ranks of an all-reduce: threads on the CPU, or kernels on GPUs. All of them in this process, or one of several processes'.
@@ -36,7 +37,6 @@ pub struct Communicator {
     /// Why no call may follow.
     ended: OnceLock<&'static str>,
     /// Where ranks that are processes of their own meet again.
-    #[expect(dead_code, reason = "collective steps on the host are to come")]
     line: Option<Line>,
 }
 
