@@ -23,6 +23,7 @@ use crate::tuning::{self, Row};
 mod capture;
 mod connect;
 mod register;
+mod split;
 mod stamps;
 
 pub use capture::Captured;

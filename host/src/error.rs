@@ -22,12 +22,12 @@ pub enum Error {
         /// Ranks asked for.
         world: usize,
     },
-    /// A call with buffers for another number of ranks than this process drives.
-    #[error("buffers for {got} ranks given to a communicator of {local} in this process")]
+    /// A call with buffers, or a split with colors, for another number of ranks than this process drives.
+    #[error("{got} ranks named to a communicator that has {local} in this process")]
     RankCount {
         /// Ranks of the communicator that this process drives.
         local: usize,
-        /// Buffers given.
+        /// Ranks that were named.
         got: usize,
     },
     /// Ranks disagree on the length.

@@ -84,6 +84,8 @@
 //! whoever ends and however. `host/examples/processes.rs` is a whole program, and `latency.rs` one with GPUs. Buffers of another process
 //! are out of reach so far: input is pushed, or copied to staging.
 //!
+//! [`Communicator::split`] makes communicators over some of the ranks, which take turns with the whole.
+//!
 //! # In a project of your own
 //!
 //! `cust` looks for a CUDA installation when it is built. Where there is none, any folder that holds an (empty) folder

@@ -56,6 +56,9 @@ on_processes! {
     rewritten_inputs: 2 4 8;
     late_rank: 2 4;
     given_up: 2;
+    parts: 1 2 3 4;
+    parts_in_turn: 4 5;
+    parts_of_parts: 2 4 8;
     stamps_back_to_back: 2 4;
     stress: 2 4 8;
     names: 2 3;

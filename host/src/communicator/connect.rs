@@ -79,14 +79,15 @@ impl Communicator {
         Communicator::over(line, &meeting, on, prepared, options)
     }
 
-    /// This rank of those that have `line`, who agree on all that is given here, and have until the end of `meeting`.
-    fn over(
+    /// This rank of those that have seats at `line`, who agree on all that is given here, and have until the end of `meeting`.
+    pub(super) fn over(
         line: Line,
         meeting: &Meeting<'_>,
         on: On,
         (layout, limits): (WorkspaceLayout, Limits),
         options: Options,
     ) -> Result<Communicator> {
+        let line = line.meet(meeting.deadline())?;
         let meeting = meeting.over(&line);
         let members = meeting.members();
         let limits = Limits { reaches_buffers: members.all_local(), ..limits };
@@ -102,7 +103,7 @@ impl Communicator {
 
 /// What a rank in a process of its own runs on.
 #[derive(Clone, Copy)]
-enum On {
+pub(super) enum On {
     Cpu,
     /// By its ordinal.
     Gpu(u32),
@@ -117,7 +118,7 @@ impl On {
     }
 
     /// The workspaces and limits of `world` such ranks, if `options` can be.
-    fn prepare(self, world: u32, options: &Options) -> Result<(WorkspaceLayout, Limits)> {
+    pub(super) fn prepare(self, world: u32, options: &Options) -> Result<(WorkspaceLayout, Limits)> {
         let landing_bytes = match self {
             On::Cpu => {
                 CpuRanks::check(options)?;

@@ -158,6 +158,11 @@ impl CudaRanks {
         &self.limits
     }
 
+    /// The GPU of `rank`, which is local.
+    pub(crate) fn device(&self, rank: u32) -> u32 {
+        self.workspaces.members.index(rank).map_or(0, |index| self.ranks[index].device)
+    }
+
     /// Refuses buffers that are not device memory, and streams in which a rank would wait behind another.
     pub(crate) fn check_place(&self, buffers: &[RawBuffers<'_>]) -> Result<()> {
         let first = self.workspaces.members.first;

@@ -2,10 +2,11 @@
 
 use super::Meeting;
 use crate::error::{Error, Result};
-use crate::rendezvous::{Line, Ticket};
+use crate::rendezvous::{Line, RendezvousError, Ticket};
 
 /// The line of those ranks of `meeting` that `seats` lists, in the order that they have there; `None` where this rank is not
-/// among them. All ranks of `meeting` call it, each with its own group's list.
+/// among them. All ranks of `meeting` call it, each with its own group's list. They have their seats then, and only a rank that
+/// goes away can keep the others from [`Line::meet`], which comes next.
 ///
 /// # Errors
 /// [`Error::Rendezvous`], and [`Error::RankFailed`] on the others.
@@ -22,7 +23,8 @@ pub(crate) fn open_line(meeting: &Meeting<'_>, seats: &[u32]) -> Result<Option<L
         let host = seats[0];
         let failed = || Error::RankFailed { rank: host, why: "it has told no line".to_owned() };
         let ticket = told.get(host as usize).and_then(|word| Ticket::decode(word)).ok_or_else(failed)?;
-        Ok(Line::take(&ticket, seat as u32, world, meeting.deadline())?)
+        let line = Line::take(&ticket, seat as u32, world, meeting.deadline());
+        line.map_err(|error| of_seats(error.into(), seats))
     };
     let line = match (seat, opened) {
         (None, _) => Ok(None),
@@ -30,7 +32,20 @@ pub(crate) fn open_line(meeting: &Meeting<'_>, seats: &[u32]) -> Result<Option<L
         (Some(0), None) => Ok(Some(Line::alone())),
         (Some(seat), None) => take(seat).map(Some),
     };
-    // From here on only a rank that goes away keeps the others from meeting.
-    let line = meeting.done(line)?;
-    Ok(line.map(|line| line.meet(meeting.deadline())).transpose()?)
+    meeting.done(line)
+}
+
+/// An error of the line of `seats`, with ranks as the meeting counts them that opened it.
+pub(crate) fn of_seats(mut error: Error, seats: &[u32]) -> Error {
+    let recount = |rank: &mut u32| *rank = seats.get(*rank as usize).copied().unwrap_or(*rank);
+    if let Error::RankFailed { rank, .. }
+    | Error::PeerGone { rank }
+    | Error::Rendezvous(RendezvousError::Gone { rank }) = &mut error
+    {
+        recount(rank);
+    }
+    if let Error::Rendezvous(RendezvousError::Missing { missing }) = &mut error {
+        missing.iter_mut().for_each(recount);
+    }
+    error
 }

@@ -37,7 +37,7 @@ mod shared_memory;
 
 pub(crate) use agreement::{agree, describe};
 pub(crate) use descriptors::exchange;
-pub(crate) use line::open_line;
+pub(crate) use line::{of_seats, open_line};
 pub(crate) use meeting::Meeting;
 pub(crate) use room::check_room;
 pub(crate) use shared_memory::SharedMemory;

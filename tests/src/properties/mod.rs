@@ -12,13 +12,14 @@ mod life;
 mod refusals;
 mod registered;
 mod sequences;
+mod splits;
 mod stamps;
 mod streams;
 mod typed;
 mod values;
 
 /// Those that ask for nothing but what a process sees of its own rank.
-pub const OF_PROCESSES: [&str; 25] = [
+pub const OF_PROCESSES: [&str; 28] = [
     "small_lengths",
     "lengths_by_powers",
     "sizes_others_failed_at",
@@ -34,6 +35,9 @@ pub const OF_PROCESSES: [&str; 25] = [
     "rewritten_inputs",
     "late_rank",
     "given_up",
+    "parts",
+    "parts_in_turn",
+    "parts_of_parts",
     "stamps_back_to_back",
     "stress",
     "names",
@@ -79,6 +83,9 @@ properties! {
     sequences::rewritten_inputs: "an input may be overwritten right after the call";
     sequences::late_rank: "a rank that comes late is waited for";
     sequences::given_up: "a wait for a rank that does not come ends, and says for whom it was";
+    splits::parts: "however a communicator is split, each part sums what its ranks have, in its own order";
+    splits::parts_in_turn: "a communicator and its parts take turns";
+    splits::parts_of_parts: "a part is split again, and outlives what it was split from";
     streams::chained_streams: "calls on other streams than the last, ordered by events";
     streams::communicators_at_once: "communicators that work at the same time never lock each other out";
     typed::typed_buffers: "slices, vectors and the device buffers of cust are taken as they are";
