@@ -81,8 +81,36 @@
 //!
 //! Any other [`rendezvous::Rendezvous`] does as well. Ranks compare what has to be the same on all, and a rank that fails is an
 //! error on every one, within [`Options::connect_timeout`]. Workspaces are shared memory without a name; nothing is left behind,
-//! whoever ends and however. `host/examples/processes.rs` is a whole program, and `latency.rs` one with GPUs. Buffers of another process
-//! are out of reach so far: input is pushed, or copied to staging.
+//! whoever ends and however. `host/examples/processes.rs` is a whole program, and `latency.rs` one with GPUs.
+//!
+//! Buffers of another process are out of reach: input is pushed, or copied to staging. For large calls that copies nothing
+//! [`Communicator::register`] makes a buffer of each rank reachable for all, under a name that calls use
+//! ([`CallOptions::registered`]). Between processes any memory of `cuMemAlloc` can be, mapped memory that was made for file descriptors, and
+//! [`Memory`]:
+//!
+//! ```
+//! use allfold::{CallOptions, Communicator, Memory, RankBuffers, ReduceOp, Registered, rendezvous};
+//!
+//! # fn main() -> Result<(), allfold::Error> {
+//! # let seat = rendezvous::local(1).expect("one rank").remove(0);
+//! let mut communicator = Communicator::connect_cpu(&seat)?; // of any rendezvous
+//! let mut memory = Memory::host(1 << 20)?;
+//! // SAFETY: the memory lives until it is released.
+//! let name = unsafe { communicator.register(&[memory.span()])? };
+//! let data = memory.as_mut_slice::<f32>().expect("host memory");
+//! let registered = Registered::By { input: name, output: name };
+//! let call = CallOptions { registered, ..CallOptions::default() };
+//! communicator.all_reduce_with(&[RankBuffers::in_place(data)], ReduceOp::Sum, &call)?;
+//! communicator.release(name)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Captured calls
+//!
+//! Calls may be captured into graphs, by [`Communicator::capture`] or by the means of any framework. Between processes the buffers of
+//! captured calls need no name: with [`Registered::Later`] calls are noted, and one [`Communicator::finish_capture`] makes the buffers of all of them known,
+//! before the first graph is launched.
 //!
 //! [`Communicator::split`] makes communicators over some of the ranks, which take turns with the whole.
 //!
