@@ -149,7 +149,9 @@ def torch_tensors(module, torch, devices):
     for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32):
         for shape in ((), (0,), (1000,), (7, 11, 13), (1000, 3001)):
             elems = torch.Size(shape).numel()
-            sums = torch.tensor(expected(ranks, elems), dtype=dtype).reshape(shape)
+            # `expected`, but fast.
+            sums = torch.arange(elems).remainder(8) * ranks + ranks * (ranks - 1) // 2
+            sums = sums.to(dtype).reshape(shape)
             tensors = []
             for rank, device in enumerate(where):
                 tensor = torch.arange(elems, device=device).remainder(8) + rank
