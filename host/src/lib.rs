@@ -57,7 +57,8 @@
 //! # }
 //! ```
 //!
-//! Buffers of other libraries go in as pointers, by [`RankBuffers::device_raw`]. [`cuda::Graph`] captures calls.
+//! Buffers of other libraries go in as pointers, by [`RankBuffers::device_raw`]: `examples/` of the repository does so for cudarc,
+//! candle and DLPack. [`cuda::Graph`] captures calls.
 //!
 //! # A process for each rank
 //!

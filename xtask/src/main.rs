@@ -10,6 +10,7 @@ mod build_ptx;
 mod bundle;
 mod debian;
 mod driver_symbols;
+mod examples;
 mod model;
 mod shell;
 mod test;
@@ -37,6 +38,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Build the examples for other libraries' memory, and run them on the CPU
+    Examples,
     /// Ask the kernels, under a model checker, which barrier each all-reduce needs, and write docs/barriers.md
     Model {
         /// Write nothing; fail if the page is not what the model says
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::BuildPtx { check } => build_ptx::run(check),
         Command::AuditPtx { check } => audit_ptx::run(check),
         Command::DriverSymbols { check } => driver_symbols::run(check),
+        Command::Examples => examples::run(),
         Command::Model { check, quick, text } => model::run(check, quick, text),
         Command::Test => test::run(),
         Command::Tidy => tidy::run(),

@@ -22,7 +22,7 @@ pub fn run() -> Result<()> {
     let root = shell::root();
     let mut wrong = Vec::new();
     let mut count = 0;
-    for package in ["kernels-gpu", "host", "tests", "xtask"] {
+    for package in ["kernels-gpu", "host", "examples", "tests", "xtask"] {
         for path in shell::files(&root.join(package), "rs")? {
             let name = path.strip_prefix(&root)?.to_string_lossy().into_owned();
             wrong.extend(check(&name, &shell::text(&path)?));
