@@ -1,7 +1,5 @@
 //! The kernels of a communicator, loaded on one GPU before its first call.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
 use allfold_kernels::protocol::entry_point::{EntryPoint, Form};
 use allfold_kernels::protocol::preset::Preset;
@@ -57,20 +55,17 @@ impl Kernels {
         }
         let (major, minor) = device.compute_capability;
         let target = ptx::target((major, minor)).ok_or(Error::TooOld { ordinal: device.ordinal, major, minor })?;
-        let load = |group: &[EntryPoint]| {
-            let module = Module::load(context, &target.select(group)?).map_err(|error| {
-                Error::PtxRefused(Box::new(PtxRefused {
-                    ptx_version: target.ptx_version().to_owned(),
-                    target: target.name.to_owned(),
-                    driver_version: driver::open().map_or((0, 0), |driver| driver.version()),
-                    log: error.log,
-                    source: error.source,
-                }))
-            })?;
-            group.iter().map(|&entry_point| Kernel::of(&module, entry_point)).collect::<Result<Vec<_>>>()
-        };
-        let loaded = in_parallel(&groups(entry_points), |group| load(group))?;
-        Ok(Kernels { loaded: loaded.into_iter().flatten().collect() })
+        let module = Module::load(context, &target.select(&entry_points)?).map_err(|error| {
+            Error::PtxRefused(Box::new(PtxRefused {
+                ptx_version: target.ptx_version().to_owned(),
+                target: target.name.to_owned(),
+                driver_version: driver::open().map_or((0, 0), |driver| driver.version()),
+                log: error.log,
+                source: error.source,
+            }))
+        })?;
+        let kernels = entry_points.into_iter().map(|entry_point| Kernel::of(&module, entry_point));
+        Ok(Kernels { loaded: kernels.collect::<Result<_>>()? })
     }
 
     pub(super) fn get(&self, entry_point: EntryPoint) -> Result<&Kernel> {
@@ -92,48 +87,6 @@ impl Kernels {
         };
         self.loaded.iter().filter_map(of).min().unwrap_or(MAX_THREADS).min(MAX_THREADS)
     }
-}
-
-/// The entry points in modules of their own, of about equal size: where its cache is cold the driver takes long to compile one, and
-/// compiles several at a time.
-fn groups(entry_points: Vec<EntryPoint>) -> Vec<Vec<EntryPoint>> {
-    let mut groups: Vec<(_, Vec<EntryPoint>)> = Vec::new();
-    for entry_point in entry_points {
-        let of = match entry_point {
-            EntryPoint::AllReduce { dtype, algorithm, .. } => (dtype, Some(algorithm)),
-            EntryPoint::Stage(dtype) | EntryPoint::FillStamps(dtype) | EntryPoint::CheckStamps(dtype) => (dtype, None),
-        };
-        match groups.iter_mut().find(|(key, _)| *key == of) {
-            // Several forms may have one kernel.
-            Some((_, group)) if group.contains(&entry_point) => {}
-            Some((_, group)) => group.push(entry_point),
-            None => groups.push((of, vec![entry_point])),
-        }
-    }
-    groups.into_iter().map(|(_, group)| group).collect()
-}
-
-/// What `work` makes of each of `items`, in order, by as many threads as this machine runs at a time.
-fn in_parallel<I: Sync, T: Send>(items: &[I], work: impl Fn(&I) -> Result<T> + Sync) -> Result<Vec<T>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
-    let next = AtomicUsize::new(0);
-    let take = || {
-        let indices = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
-        indices.map_while(|index| Some((index, work(items.get(index)?)))).collect::<Vec<_>>()
-    };
-    let mut done = std::thread::scope(|scope| {
-        // This thread is one of them; where the host starts no other, it does all.
-        let helper = || std::thread::Builder::new().name("allfold load".to_owned()).spawn_scoped(scope, take).ok();
-        let helpers: Vec<_> = (1..threads).filter_map(|_| helper()).collect();
-        let own = take();
-        let others = helpers.into_iter().flat_map(|helper| match helper.join() {
-            Ok(done) => done,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        others.chain(own).collect::<Vec<_>>()
-    });
-    done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, done)| done).collect()
 }
 
 /// Everything that a communicator with `options` may launch. Several of them may share a kernel.
@@ -205,32 +158,4 @@ pub(super) fn all_reduce(
         (None, ..) => Form::Any,
     };
     EntryPoint::AllReduce { dtype, algorithm, form, world }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_entry_point_is_in_one_group_once() {
-        let options = Options { stamps: true, inputs: InputMode::ALL.to_vec(), ..Options::default() };
-        let all = declared(&options, Members::all(2));
-        let groups = groups(all.clone());
-        let mut flat: Vec<_> = groups.iter().flatten().collect();
-        assert!(all.iter().all(|entry_point| flat.contains(&entry_point)));
-        let count = flat.len();
-        flat.sort_by_key(|entry_point| entry_point.to_string());
-        flat.dedup();
-        assert_eq!((flat.len(), groups.len()), (count, Dtype::ALL.len() * (Algorithm::ALL.len() + 1)));
-    }
-
-    #[test]
-    fn work_in_parallel_keeps_its_order_and_tells_its_error() {
-        let items: Vec<u64> = (0..1000).collect();
-        let double = |&item: &u64| Ok(2 * item);
-        assert_eq!(in_parallel(&items, double).expect("none fails"), (0..1000).map(|n| 2 * n).collect::<Vec<_>>());
-        let fails = |&item: &u64| if item == 500 { Err(Error::NotRegistered) } else { Ok(item) };
-        assert!(matches!(in_parallel(&items, fails), Err(Error::NotRegistered)));
-        assert!(in_parallel(&[0_u64; 0], double).expect("there is nothing to do").is_empty());
-    }
 }
