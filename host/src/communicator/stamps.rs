@@ -64,11 +64,15 @@ impl Communicator {
         if request.elems == 0 {
             return Ok(());
         }
-        match &self.backend {
+        match &mut self.backend {
             // SAFETY: as in `all_reduce_with`.
             Backend::Cpu(ranks) => unsafe { ranks.stamps(check, &request, raw) },
-            // SAFETY: as above.
-            Backend::Cuda(ranks) => unsafe { ranks.stamps(check, &request, raw) },
+            Backend::Cuda(ranks) => {
+                // SAFETY: as above.
+                unsafe { ranks.take_turns(raw) }?;
+                // SAFETY: as above.
+                unsafe { ranks.stamps(check, &request, raw) }
+            }
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | `residency.rs` | how many blocks each communicator may hold of a GPU |
 //! | `prepare.rs` | what has to be there before ranks can run |
 //! | `connect.rs` | the same where peers are other processes |
+//! | `rank.rs`, `turn.rs` | what a rank has; the order of its calls on several streams |
 //! | `ranks.rs` | workspaces and streams of all ranks; a plan made into launches |
 
 mod connect;
@@ -21,10 +22,12 @@ mod kernels;
 pub mod peer;
 mod prepare;
 pub mod ptx;
+mod rank;
 mod ranks;
 pub(crate) mod raw;
 mod residency;
 mod stream;
+mod turn;
 
 pub use device::Device;
 pub use driver::DriverMissing;

@@ -14,9 +14,11 @@ use allfold_kernels::protocol::status::ABANDONED;
 use super::device::Device;
 use super::kernels::{self, Kernel, Kernels};
 use super::prepare::{Held, check_launches, clear, hold_blocks, most_threads, reach_peers, waits};
-use super::raw::{Context, DeviceMemory, Function, ShareableMemory, Start};
+use super::rank::{Rank, Workspace};
+use super::raw::{DeviceMemory, Function, ShareableMemory, Start};
 use super::residency::Hold;
 use super::stream::RawStream;
+use super::turn::Turn;
 use crate::arguments::Workspaces;
 use crate::buffers::{Place, RawBuffers};
 use crate::error::{Error, Result};
@@ -68,31 +70,6 @@ impl Drop for CudaRanks {
     }
 }
 
-/// A rank that this process drives.
-pub(super) struct Rank {
-    pub(super) device: u32,
-    pub(super) context: Context,
-    pub(super) kernels: Arc<Kernels>,
-    pub(super) workspace: Workspace,
-}
-
-/// The memory of a rank's workspace.
-pub(super) enum Workspace {
-    /// Of this process alone.
-    Private(DeviceMemory),
-    /// That other processes map.
-    Shareable(ShareableMemory),
-}
-
-impl Workspace {
-    fn address(&self) -> u64 {
-        match self {
-            Workspace::Private(memory) => memory.address(),
-            Workspace::Shareable(memory) => memory.address(),
-        }
-    }
-}
-
 impl CudaRanks {
     pub(crate) fn new(
         ordinals: &[u32],
@@ -126,7 +103,8 @@ impl CudaRanks {
             let workspace = DeviceMemory::alloc(&context, layout.total_bytes)?;
             clear(&context, workspace.address(), &layout, options.last_epoch)?;
             *address = workspace.address();
-            ranks.push(Rank { device: device.ordinal, context, kernels, workspace: Workspace::Private(workspace) });
+            let (turn, workspace) = (Turn::new(&context)?, Workspace::Private(workspace));
+            ranks.push(Rank { device: device.ordinal, context, kernels, turn, workspace });
         }
         Ok(CudaRanks::of(Made {
             ranks,
@@ -167,6 +145,18 @@ impl CudaRanks {
                     return Err(Error::SharedStream { ranks: [other, rank], device: here.device });
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Makes what comes into the stream of each rank wait for that rank's calls so far.
+    ///
+    /// # Safety
+    /// As for [`crate::RankBuffers::device_raw`]: the stream of each rank's last call lives.
+    pub(crate) unsafe fn take_turns(&mut self, buffers: &[RawBuffers<'_>]) -> Result<()> {
+        for (rank, b) in self.ranks.iter_mut().zip(buffers) {
+            // SAFETY: the caller's promise.
+            unsafe { rank.turn.take(stream(b)?) }?;
         }
         Ok(())
     }

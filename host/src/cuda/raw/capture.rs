@@ -1,8 +1,8 @@
 //! Stream capture, and the graphs that it makes.
 
-use std::{marker::PhantomData, ptr};
+use std::{ffi::c_int, marker::PhantomData, ptr};
 
-use cust::sys::{CUgraph, CUgraphExec, CUstreamCaptureMode};
+use cust::sys::{CUgraph, CUgraphExec, CUstreamCaptureMode, CUstreamCaptureStatus};
 
 use super::{Context, DriverError, driver_call, release};
 use crate::cuda::stream::RawStream;
@@ -59,6 +59,22 @@ impl Drop for Capture<'_> {
                 tracing::debug!(%error, "a capture was given up");
             }
         }
+    }
+}
+
+impl Context {
+    /// Whether `stream`, which belongs to this context, records what is put into it and runs nothing, whoever began that.
+    ///
+    /// # Errors
+    ///
+    /// `cuStreamIsCapturing` failed: code 906 for the legacy default stream while a stream is captured that waits for it.
+    pub fn is_capturing(&self, stream: RawStream<'_>) -> Result<bool, DriverError> {
+        let _current = self.enter()?;
+        // Not of the enum's type, which a newer driver may have more values for.
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as c_int;
+        // SAFETY: the stream lives, by its type, and it writes one integer, which the enum is.
+        unsafe { driver_call!(cuStreamIsCapturing(stream.as_ptr().cast(), ptr::from_mut(&mut status).cast())) }?;
+        Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as c_int)
     }
 }
 
