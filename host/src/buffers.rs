@@ -34,7 +34,15 @@ pub struct RawBuffers<'a> {
     pub place: Place<'a>,
 }
 
-impl RawBuffers<'_> {
+impl<'a> RawBuffers<'a> {
+    /// In which stream's order the call runs; `None` on the host.
+    pub(crate) fn stream(&self) -> Option<RawStream<'a>> {
+        match self.place {
+            Place::Device(stream) => Some(stream),
+            Place::Host => None,
+        }
+    }
+
     /// No buffers: a place to write others to.
     pub(crate) const NONE: Self =
         RawBuffers { input: 0, output: 0, input_elems: 0, output_elems: 0, place: Place::Host };
@@ -91,6 +99,8 @@ impl<'a, T: Element> RankBuffers<'a, T> {
     /// # Safety
     /// The call is asynchronous.
     /// - `stream` is of the rank's GPU, in its primary context.
+    /// - If another call for this rank follows, `stream` stays alive until that one has been made: where it is on another stream,
+    ///   it waits for this one.
     /// - Until this rank's `stream` has passed the call, both buffers and the stream stay alive, and nothing else writes the
     ///   input or touches the output. If the plan's protocol is not [sound](crate::Plan::soundness), or a wait was given
     ///   up: until the streams of *all* ranks have passed it.
@@ -134,7 +144,8 @@ impl<'a, T: Element> RankBuffers<'a, T> {
     ///
     /// # Safety
     /// As for [`RankBuffers::device`]; both addresses are of device memory of `elems` elements, in the primary context
-    /// of the rank's GPU, and `stream` is a stream of that context.
+    /// of the rank's GPU, and `stream` is a stream of that context. The per-thread default stream is another one in each thread:
+    /// calls on it by several threads are ordered by the caller.
     pub unsafe fn device_raw(input: u64, output: u64, elems: u64, stream: *mut c_void) -> Self {
         // SAFETY: the caller's promise.
         let stream = unsafe { RawStream::from_ptr(stream) };

@@ -33,7 +33,8 @@ pub use capture::Captured;
 /// A call names the buffers of every rank that this process drives, so that disagreement between those is found before
 /// anything is launched.
 ///
-/// Calls of one communicator must be ordered: on GPUs, give each rank the same stream each time, or order them by events.
+/// Calls of one communicator are done one after the other. On GPUs a rank's call waits for the one before it, also where that
+/// is on another stream; what is captured runs when it is replayed, and whoever replays it orders it among the calls.
 pub struct Communicator {
     options: Options,
     members: Members,
@@ -215,7 +216,9 @@ impl Communicator {
                 self.check()?;
             }
             Backend::Cuda(ranks) => {
-                // SAFETY: as above.
+                // SAFETY: the caller's promise, and that of the last call's caller.
+                unsafe { ranks.take_turns(buffers.iter().filter_map(RawBuffers::stream)) }?;
+                // SAFETY: the caller's promise, and the request was checked.
                 if let Err(error) = unsafe { ranks.all_reduce(&request, &plan, buffers, &peers) } {
                     // Ranks that were launched wait for those that were not.
                     ranks.abandon();

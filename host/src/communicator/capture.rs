@@ -77,19 +77,22 @@ impl Communicator {
     ///
     /// # Safety
     /// - `captured` is of this communicator.
-    /// - Of every recorded call: the buffers live until it is done, as for a call that is made now.
+    /// - Of every recorded call: the buffers live until it is done, as for a call that is made now; and streams as for
+    ///   [`RankBuffers::device_raw`](crate::RankBuffers::device_raw). It takes turns with calls on other streams as a call does.
     ///
     /// # Errors
     /// [`Error::RankCount`], [`Error::Driver`]; on the CPU those of [`Communicator::check`]; [`Error::Ended`].
     pub unsafe fn replay(&mut self, captured: &Captured, streams: &[RawStream<'_>]) -> Result<()> {
         self.check_not_ended()?;
-        match (&captured.0, &self.backend) {
+        match (&captured.0, &mut self.backend) {
             (Work::Cpu(recording), Backend::Cpu(ranks)) => {
                 // SAFETY: the caller's promise.
                 unsafe { ranks.replay(recording) }?;
                 self.check()
             }
-            (Work::Cuda(graphs), Backend::Cuda(_)) if graphs.len() == streams.len() => {
+            (Work::Cuda(graphs), Backend::Cuda(ranks)) if graphs.len() == streams.len() => {
+                // SAFETY: the caller's promise, and that of the last call's caller.
+                unsafe { ranks.take_turns(streams.iter().copied()) }?;
                 for (graph, &stream) in graphs.iter().zip(streams) {
                     // SAFETY: the caller's promise.
                     unsafe { graph.launch(stream) }?;

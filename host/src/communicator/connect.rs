@@ -29,17 +29,15 @@ impl Communicator {
     ///
     /// A call names this rank's buffers, and all ranks must make the same calls: of the same length and dtype, with the same
     /// [`CallOptions`](crate::CallOptions). That is not checked, and a rank whose own buffers are refused keeps the others
-    /// waiting. With registered input only pushes are possible: other algorithms get
-    /// [`Error::OutOfReach`](crate::Error::OutOfReach).
+    /// waiting. With registered input only pushes are possible: other algorithms get [`Error::OutOfReach`].
     ///
     /// A rank may be dropped at any time: its peers keep the memory that they have mapped. A call that waits for a rank that
     /// is gone, or whose process ended, waits for ever unless [`Options::poll_limit`] says for how long.
     ///
     /// # Errors
-    /// Those of [`Communicator::cpu_with`]; [`Error::NoSuchRank`](crate::Error::NoSuchRank),
-    /// [`Error::Rendezvous`](crate::Error::Rendezvous), [`Error::Disagreement`](crate::Error::Disagreement),
-    /// [`Error::TooLittleMemory`](crate::Error::TooLittleMemory), [`Error::Host`](crate::Error::Host) when memory, threads or
-    /// file descriptors run out; and on the other ranks [`Error::RankFailed`](crate::Error::RankFailed).
+    /// Those of [`Communicator::cpu_with`]; [`Error::NoSuchRank`], [`Error::Rendezvous`], [`Error::Disagreement`],
+    /// [`Error::TooLittleMemory`], [`Error::Host`] when memory, threads or file descriptors run out; and on the other ranks
+    /// [`Error::RankFailed`].
     pub fn connect_cpu_with(rendezvous: &dyn Rendezvous, options: Options) -> Result<Communicator> {
         Communicator::connect(On::Cpu, rendezvous, options)
     }
@@ -60,7 +58,7 @@ impl Communicator {
     /// Ranks that share a GPU from several processes take turns on it by time slices, and wait long for each other.
     ///
     /// # Errors
-    /// Those of [`Communicator::cuda_with`] and of [`Communicator::connect_cpu_with`]; [`Error::Driver`](crate::Error::Driver)
+    /// Those of [`Communicator::cuda_with`] and of [`Communicator::connect_cpu_with`]; [`Error::Driver`]
     /// also where a peer's memory cannot be mapped.
     pub fn connect_cuda_with(ordinal: u32, rendezvous: &dyn Rendezvous, options: Options) -> Result<Communicator> {
         Communicator::connect(On::Gpu(ordinal), rendezvous, options)

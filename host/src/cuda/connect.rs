@@ -8,9 +8,11 @@ use allfold_kernels::protocol::abi::{Algorithm, MAX_RANKS, WorkspaceLayout};
 use super::device::Device;
 use super::kernels::{self, Kernels};
 use super::prepare::{Held, check_launches, clear, hold_blocks, most_threads, waits};
-use super::ranks::{CudaRanks, Made, Rank, Workspace};
+use super::rank::{Rank, Workspace};
+use super::ranks::{CudaRanks, Made};
 use super::raw::{Context, ShareableMemory};
 use super::sharing::CudaSharing;
+use super::turn::Turn;
 use crate::arguments::Workspaces;
 use crate::error::{Error, Result};
 use crate::members::Members;
@@ -25,6 +27,7 @@ struct Ready {
     device: Device,
     context: Context,
     kernels: Arc<Kernels>,
+    turn: Turn,
     held: Held,
     max_threads: [u32; Algorithm::ALL.len()],
 }
@@ -39,7 +42,8 @@ impl Ready {
         // Whether early kernels, of this communicator or another, may lie beside this one's blocks.
         let beside = !held.alone && waits(&device);
         let max_threads = most_threads(&kernels, ordinal, beside)?;
-        Ok(Ready { device, context, kernels, held, max_threads })
+        let turn = Turn::new(&context)?;
+        Ok(Ready { device, context, kernels, turn, held, max_threads })
     }
 
     fn tell(&self) -> Told {
@@ -97,7 +101,7 @@ impl CudaRanks {
         if let Some(table) = &options.tuning {
             table.check_device(&Origin::gpus(told.iter().map(|gpu| (first(gpu), &*gpu.name))))?;
         }
-        let Ready { device, context, kernels, held, .. } = ready;
+        let Ready { device, context, kernels, turn, held, .. } = ready;
         let shared = told.iter().filter(|gpu| gpu.uuid == device.uuid).count() > 1;
         if shared {
             tracing::warn!(
@@ -128,7 +132,7 @@ impl CudaRanks {
         let max_threads =
             std::array::from_fn(|algorithm| told.iter().map(|gpu| gpu.max_threads[algorithm]).min().unwrap_or(0));
         let early = options.early_launch && !shared && waits(&device);
-        let rank = Rank { device: device.ordinal, context, kernels, workspace: Workspace::Shareable(own) };
+        let rank = Rank { device: device.ordinal, context, kernels, turn, workspace: Workspace::Shareable(own) };
         Ok(CudaRanks::of(Made {
             ranks: vec![rank],
             peers,

@@ -11,7 +11,9 @@
 //! | `residency.rs` | how many blocks each communicator may hold of a GPU |
 //! | `prepare.rs` | what has to be there before ranks can run |
 //! | `connect.rs` | the same where peers are other processes |
+//! | `status.rs` | the words that kernels and host leave for each other |
 //! | `sharing.rs` | buffers that other processes map, and the rows of captured calls |
+//! | `rank.rs`, `turn.rs` | what a rank has; the order of its calls on several streams |
 //! | `ranks.rs` | workspaces and streams of all ranks; a plan made into launches |
 
 mod connect;
@@ -22,11 +24,14 @@ mod kernels;
 pub mod peer;
 mod prepare;
 pub mod ptx;
+mod rank;
 mod ranks;
 pub(crate) mod raw;
 mod residency;
 mod sharing;
+mod status;
 mod stream;
+mod turn;
 
 pub use device::Device;
 pub use driver::DriverMissing;

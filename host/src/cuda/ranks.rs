@@ -4,20 +4,18 @@ use std::ffi::c_void;
 use std::ptr::from_mut;
 use std::sync::{Arc, Weak};
 
-use allfold_kernels::protocol::abi::{
-    Algorithm, FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, KernelArgs, MAX_RANKS, WRONG_OFFSET_BYTES,
-    WorkspaceLayout,
-};
+use allfold_kernels::protocol::abi::{Algorithm, KernelArgs, MAX_RANKS, WorkspaceLayout};
 use allfold_kernels::protocol::entry_point::EntryPoint;
-use allfold_kernels::protocol::status::ABANDONED;
 
 use super::device::Device;
 use super::kernels::{self, Kernel, Kernels};
 use super::prepare::{Held, check_launches, clear, hold_blocks, most_threads, reach_peers, waits};
-use super::raw::{CapturingGraph, Context, DeviceMemory, Function, ShareableMemory, Start};
+use super::rank::{Rank, Workspace};
+use super::raw::{CapturingGraph, DeviceMemory, Function, ShareableMemory, Start};
 use super::residency::Hold;
 use super::sharing::CudaSharing;
 use super::stream::RawStream;
+use super::turn::Turn;
 use crate::arguments::{Peers, Workspaces};
 use crate::buffers::{Place, RawBuffers};
 use crate::error::{Error, Result};
@@ -33,7 +31,7 @@ const STAMP_GRID: (u32, u32) = (256, 256);
 
 /// The ranks of one communicator that this process drives, and the workspaces of all.
 pub(crate) struct CudaRanks {
-    ranks: Vec<Rank>,
+    pub(super) ranks: Vec<Rank>,
     /// Workspaces of ranks in other processes.
     peers: Vec<ShareableMemory>,
     workspaces: Workspaces,
@@ -75,31 +73,6 @@ impl Drop for CudaRanks {
     }
 }
 
-/// A rank that this process drives.
-pub(super) struct Rank {
-    pub(super) device: u32,
-    pub(super) context: Context,
-    pub(super) kernels: Arc<Kernels>,
-    pub(super) workspace: Workspace,
-}
-
-/// The memory of a rank's workspace.
-pub(super) enum Workspace {
-    /// Of this process alone.
-    Private(DeviceMemory),
-    /// That other processes map.
-    Shareable(ShareableMemory),
-}
-
-impl Workspace {
-    fn address(&self) -> u64 {
-        match self {
-            Workspace::Private(memory) => memory.address(),
-            Workspace::Shareable(memory) => memory.address(),
-        }
-    }
-}
-
 impl CudaRanks {
     pub(crate) fn new(
         ordinals: &[u32],
@@ -135,7 +108,8 @@ impl CudaRanks {
             let workspace = DeviceMemory::alloc(&context, layout.total_bytes)?;
             clear(&context, workspace.address(), &layout, options.last_epoch)?;
             *address = workspace.address();
-            ranks.push(Rank { device: device.ordinal, context, kernels, workspace: Workspace::Private(workspace) });
+            let (turn, workspace) = (Turn::new(&context)?, Workspace::Private(workspace));
+            ranks.push(Rank { device: device.ordinal, context, kernels, turn, workspace });
         }
         Ok(CudaRanks::of(Made {
             ranks,
@@ -216,6 +190,18 @@ impl CudaRanks {
         Ok(lease)
     }
 
+    /// Makes what comes into the stream of each rank wait for that rank's calls so far.
+    ///
+    /// # Safety
+    /// As for [`crate::RankBuffers::device_raw`]: the stream of each rank's last call lives.
+    pub(crate) unsafe fn take_turns<'s>(&mut self, streams: impl Iterator<Item = RawStream<'s>>) -> Result<()> {
+        for (rank, stream) in self.ranks.iter_mut().zip(streams) {
+            // SAFETY: the caller's promise.
+            unsafe { rank.turn.take(stream) }?;
+        }
+        Ok(())
+    }
+
     /// Puts an all-reduce into the stream of each rank.
     ///
     /// # Safety
@@ -268,17 +254,6 @@ impl CudaRanks {
         if self.early && threads <= kernel.half_threads { Start::Early } else { Start::InOrder }
     }
 
-    /// Ends every wait of calls that were launched on some ranks only.
-    pub(crate) fn abandon(&self) {
-        for rank in &self.ranks {
-            let address = rank.workspace.address() + GAVE_UP_OFFSET_BYTES as u64;
-            // SAFETY: a word of the rank's workspace, which kernels read as a whole. The copy waits for no stream of theirs.
-            if let Err(error) = unsafe { rank.context.copy_to_device(address, &ABANDONED.to_ne_bytes()) } {
-                tracing::warn!(%error, "a call that was launched on some ranks only could not be abandoned");
-            }
-        }
-    }
-
     /// Puts a stamp kernel into the stream of each rank.
     ///
     /// # Safety
@@ -291,32 +266,6 @@ impl CudaRanks {
         }
         Ok(())
     }
-
-    /// The status word of each rank.
-    pub(crate) fn gave_up(&self) -> Result<Vec<u64>> {
-        self.words(GAVE_UP_OFFSET_BYTES)
-    }
-
-    /// Wrong elements that each rank has counted.
-    pub(crate) fn wrong(&self) -> Result<Vec<u64>> {
-        self.words(WRONG_OFFSET_BYTES)
-    }
-
-    /// The two words of each rank about its first wrong element.
-    pub(crate) fn first_wrong(&self) -> Result<Vec<[u64; 2]>> {
-        let (first, call) = (self.words(FIRST_WRONG_OFFSET_BYTES)?, self.words(FIRST_WRONG_OFFSET_BYTES + 8)?);
-        Ok(first.into_iter().zip(call).map(|(first, call)| [first, call]).collect())
-    }
-
-    fn words(&self, offset_bytes: usize) -> Result<Vec<u64>> {
-        let word = |rank: &Rank| {
-            let mut bytes = [0; 8];
-            // SAFETY: a word of the rank's workspace; a kernel that writes it at this moment writes it as a whole.
-            unsafe { rank.context.copy_to_host(&mut bytes, rank.workspace.address() + offset_bytes as u64) }?;
-            Ok(u64::from_ne_bytes(bytes))
-        };
-        self.ranks.iter().map(word).collect()
-    }
 }
 
 /// Whether `stream` is a default stream, which waits for other streams of its GPU or is the same for all threads.
@@ -326,11 +275,8 @@ fn waits_for_all(stream: RawStream<'_>) -> bool {
 }
 
 fn stream<'s>(buffers: &RawBuffers<'s>) -> Result<RawStream<'s>> {
-    match buffers.place {
-        Place::Device(stream) => Ok(stream),
-        // Refused by `check_place` before.
-        Place::Host => Err(Error::WrongMemory { rank: 0, got: "host", expected: "GPUs" }),
-    }
+    // Refused by `check_place` before.
+    buffers.stream().ok_or(Error::WrongMemory { rank: 0, got: "host", expected: "GPUs" })
 }
 
 /// # Safety

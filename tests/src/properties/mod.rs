@@ -87,6 +87,7 @@ properties! {
     splits::parts_in_turn: "a communicator and its parts take turns";
     splits::parts_of_parts: "a part is split again, and outlives what it was split from";
     streams::chained_streams: "calls on other streams than the last, ordered by events";
+    streams::unordered_streams: "calls on other streams than the last, ordered by nobody but the library";
     streams::communicators_at_once: "communicators that work at the same time never lock each other out";
     typed::typed_buffers: "slices, vectors and the device buffers of cust are taken as they are";
     stamps::stamps_back_to_back: "a wrong sum is counted on the device, and there is none";

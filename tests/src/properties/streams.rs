@@ -1,5 +1,6 @@
 //! Streams: one communicator on several, and several communicators at once.
 
+use allfold::cuda::{Graph, RawStream};
 use allfold::{Algorithm, CallOptions, Communicator, Dtype, Error, Options, Preset, RankBuffers, ReduceOp};
 use anyhow::{Context, Result, bail, ensure};
 use cust::stream::Stream;
@@ -83,6 +84,51 @@ pub(super) fn chained_streams(bench: &Bench) -> Result<Outcome> {
         comm.check()?;
         outputs_are(&memories, world as f32 * sum(world)).with_context(|| format!("{world} ranks"))?;
         bench.count(2);
+    }
+    Ok(Outcome::Holds)
+}
+
+pub(super) fn unordered_streams(bench: &Bench) -> Result<Outcome> {
+    if bench.on_cpu() {
+        return Ok(Outcome::Skipped("CPU ranks have no streams".into()));
+    }
+    for world in bench.worlds().take(4) {
+        let elems = 10_000;
+        let output = elems * DTYPE.bytes();
+        let mut comm = bench.communicator(world, bench.options(Preset::Allfold, output))?;
+        let memories = memories(bench.machine, world, elems)?;
+        let others = streams(bench.machine, world, 1)?.remove(0);
+        let mut want = sum(world);
+        call(&mut comm, &memories, (0, output), Some(&others), &CallOptions::default())?;
+        // A rank's own stream is late now and then, each time another rank's: calls on the other streams have nothing before
+        // them but what the library puts there.
+        for turn in 0..6 {
+            let here = if turn % 2 == 0 { None } else { Some(&others[..]) };
+            if here.is_none() {
+                memories[turn / 2 % world].delay()?;
+            }
+            call(&mut comm, &memories, (output, output), here, &CallOptions::default())?;
+            want *= world as f32;
+        }
+        // What is captured on other streams than the last waits for nothing, and takes no turn.
+        memories[0].delay()?;
+        call(&mut comm, &memories, (output, output), None, &CallOptions::default())?;
+        let captured: Vec<_> = others.iter().map(RawStream::from).collect();
+        let graphs = Graph::capture_all(&captured, || {
+            call(&mut comm, &memories, (output, output), Some(&others), &CallOptions::default())
+        })?;
+        call(&mut comm, &memories, (output, output), None, &CallOptions::default())?;
+        memories.iter().try_for_each(|memory| memory.synchronize())?;
+        for (rank, (graph, stream)) in graphs.iter().zip(&others).enumerate() {
+            bench.machine.make_current(rank)?;
+            // SAFETY: communicator and memories live until the streams have been waited for.
+            unsafe { graph.launch(stream) }?;
+        }
+        others.iter().try_for_each(Stream::synchronize)?;
+        want *= (world * world * world) as f32;
+        comm.check()?;
+        outputs_are(&memories, want).with_context(|| format!("{world} ranks"))?;
+        bench.count(10);
     }
     Ok(Outcome::Holds)
 }

@@ -1,6 +1,11 @@
 //! Stream capture, and the graphs that it makes.
 
-use std::{ffi::c_void, marker::PhantomData, ptr, sync::Arc};
+use std::{
+    ffi::{c_int, c_void},
+    marker::PhantomData,
+    ptr,
+    sync::Arc,
+};
 
 use cust::sys::{
     CUgraph, CUgraphExec, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus, CUuserObject_flags,
@@ -65,6 +70,22 @@ impl Drop for Capture<'_> {
     }
 }
 
+impl Context {
+    /// Whether `stream`, which belongs to this context, records what is put into it and runs nothing, whoever began that.
+    ///
+    /// # Errors
+    ///
+    /// `cuStreamIsCapturing` failed: code 906 for the legacy default stream while a stream is captured that waits for it.
+    pub fn is_capturing(&self, stream: RawStream<'_>) -> Result<bool, DriverError> {
+        let _current = self.enter()?;
+        // Not of the enum's type, which a newer driver may have more values for.
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as c_int;
+        // SAFETY: the stream lives, by its type, and it writes one integer, which the enum is.
+        unsafe { driver_call!(cuStreamIsCapturing(stream.as_ptr().cast(), ptr::from_mut(&mut status).cast())) }?;
+        Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as c_int)
+    }
+}
+
 /// The graph that a stream records into at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CapturingGraph {
@@ -82,17 +103,25 @@ impl CapturingGraph {
     pub fn of_stream(context: &Context, stream: RawStream<'_>) -> Result<Option<Self>, DriverError> {
         use CUstreamCaptureStatus as Status;
         let _current = context.enter()?;
-        let mut status = Status::CU_STREAM_CAPTURE_STATUS_NONE;
+        // Not of the enum's type, which a newer driver may have more values for.
+        let mut status = Status::CU_STREAM_CAPTURE_STATUS_NONE as c_int;
         let (mut id, mut handle, none) = (0, ptr::null_mut(), ptr::null_mut());
         let stream = stream.as_ptr().cast();
         // SAFETY: the stream lives, by its type; it writes a status, a number and a handle, and nothing where null stands.
         unsafe {
-            driver_call!(cuStreamGetCaptureInfo_v2(stream, &mut status, &mut id, &mut handle, none, ptr::null_mut()))
+            driver_call!(cuStreamGetCaptureInfo_v2(
+                stream,
+                ptr::from_mut(&mut status).cast(),
+                &mut id,
+                &mut handle,
+                none,
+                ptr::null_mut()
+            ))
         }?;
         match status {
-            Status::CU_STREAM_CAPTURE_STATUS_NONE => Ok(None),
-            Status::CU_STREAM_CAPTURE_STATUS_ACTIVE => Ok(Some(Self { id, handle })),
-            Status::CU_STREAM_CAPTURE_STATUS_INVALIDATED => Err(DriverError {
+            _ if status == Status::CU_STREAM_CAPTURE_STATUS_NONE as c_int => Ok(None),
+            _ if status == Status::CU_STREAM_CAPTURE_STATUS_ACTIVE as c_int => Ok(Some(Self { id, handle })),
+            _ => Err(DriverError {
                 call: "cuStreamGetCaptureInfo_v2",
                 code: CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED as i32,
                 text: "what was recorded cannot be a graph any more".into(),

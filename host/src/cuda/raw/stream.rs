@@ -107,6 +107,17 @@ impl Event {
         unsafe { driver_call!(cuEventRecord(self.handle, stream.as_ptr().cast())) }
     }
 
+    /// Makes what comes into `stream` from now on wait for the point at which the event was last recorded. Does not wait here.
+    ///
+    /// # Errors
+    ///
+    /// `cuStreamWaitEvent` failed.
+    pub fn hold_back(&self, stream: RawStream<'_>) -> Result<(), DriverError> {
+        let _current = self.context.enter()?;
+        // SAFETY: event and stream live, and 0 is the only value that its flags may have.
+        unsafe { driver_call!(cuStreamWaitEvent(stream.as_ptr().cast(), self.handle, 0)) }
+    }
+
     /// Waits until the event has been reached.
     ///
     /// # Errors
