@@ -99,8 +99,6 @@ impl<'a, T: Element> RankBuffers<'a, T> {
     /// # Safety
     /// The call is asynchronous.
     /// - `stream` is of the rank's GPU, in its primary context.
-    /// - If another call for this rank follows, `stream` stays alive until that one has been made: where it is on another stream,
-    ///   it waits for this one.
     /// - Until this rank's `stream` has passed the call, both buffers and the stream stay alive, and nothing else writes the
     ///   input or touches the output. If the plan's protocol is not [sound](crate::Plan::soundness), or a wait was given
     ///   up: until the streams of *all* ranks have passed it.

@@ -25,6 +25,7 @@ mod connect;
 mod register;
 mod split;
 mod stamps;
+mod streams;
 
 pub use capture::Captured;
 
@@ -33,8 +34,9 @@ pub use capture::Captured;
 /// A call names the buffers of every rank that this process drives, so that disagreement between those is found before
 /// anything is launched.
 ///
-/// Calls of one communicator are done one after the other. On GPUs a rank's call waits for the one before it, also where that
-/// is on another stream; what is captured runs when it is replayed, and whoever replays it orders it among the calls.
+/// Calls of one communicator are done one after the other. On GPUs a rank's calls come on one stream; one on another stream than the last is
+/// refused, until [`Communicator::change_streams`] has put the two in order. What is captured runs when it is replayed, and whoever
+/// launches the graph orders it among the calls: [`Communicator::replay`] is like a call in that.
 pub struct Communicator {
     options: Options,
     members: Members,
@@ -162,7 +164,7 @@ impl Communicator {
     /// may be captured into a graph; nothing is written before the stream comes to it.
     ///
     /// # Errors
-    /// Those of [`Request::new`] and [`Plan::choose`]; [`Error::WrongMemory`], [`Error::SharedStream`];
+    /// Those of [`Request::new`] and [`Plan::choose`]; [`Error::WrongMemory`], [`Error::SharedStream`], [`Error::OtherStream`];
     /// [`Error::PeerGone`], [`Error::GaveUp`] on the CPU; [`Error::Driver`] when a launch fails; [`Error::Ended`] after that.
     pub fn all_reduce<T: Element>(&mut self, buffers: &[RankBuffers<'_, T>], op: ReduceOp) -> Result<()> {
         self.all_reduce_with(buffers, op, &CallOptions::default()).map(drop)
@@ -208,6 +210,7 @@ impl Communicator {
         if request.elems == 0 {
             return Ok(plan);
         }
+        self.take_turns(buffers)?;
         let peers = self.peers(&request, &plan, buffers, call)?;
         match &mut self.backend {
             Backend::Cpu(ranks) => {
@@ -216,9 +219,7 @@ impl Communicator {
                 self.check()?;
             }
             Backend::Cuda(ranks) => {
-                // SAFETY: the caller's promise, and that of the last call's caller.
-                unsafe { ranks.take_turns(buffers.iter().filter_map(RawBuffers::stream)) }?;
-                // SAFETY: the caller's promise, and the request was checked.
+                // SAFETY: as above.
                 if let Err(error) = unsafe { ranks.all_reduce(&request, &plan, buffers, &peers) } {
                     // Ranks that were launched wait for those that were not.
                     ranks.abandon();
@@ -273,6 +274,13 @@ impl Communicator {
             *raw = b.raw();
         }
         Ok(raw)
+    }
+
+    fn take_turns(&mut self, buffers: &[RawBuffers<'_>]) -> Result<()> {
+        match &mut self.backend {
+            Backend::Cpu(_) => Ok(()),
+            Backend::Cuda(ranks) => ranks.take_turns(buffers.iter().filter_map(RawBuffers::stream)),
+        }
     }
 
     fn check_place(&self, buffers: &[RawBuffers<'_>]) -> Result<()> {

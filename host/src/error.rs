@@ -179,6 +179,15 @@ pub enum Error {
         /// Their GPU.
         device: u32,
     },
+    /// A call on another stream than the rank's last one: nothing would keep the two apart.
+    #[error(
+        "rank {rank}: the last call came on another stream; put the two in order by Communicator::change_streams, or call \
+         Communicator::finish before"
+    )]
+    OtherStream {
+        /// The rank.
+        rank: u32,
+    },
     /// No kernel access from one GPU to another.
     #[error(
         "GPU {from} cannot access memory of GPU {to}: no peer access (a path through host memory is not there yet)"

@@ -73,15 +73,14 @@ impl Communicator {
     }
 
     /// Runs what was recorded: on the CPU to its end, on GPUs in the order of `streams`, one a local rank, which need not be those
-    /// that were captured.
+    /// that were captured: those of the calls before, as for a call.
     ///
     /// # Safety
     /// - `captured` is of this communicator.
-    /// - Of every recorded call: the buffers live until it is done, as for a call that is made now; and streams as for
-    ///   [`RankBuffers::device_raw`](crate::RankBuffers::device_raw). It takes turns with calls on other streams as a call does.
+    /// - Of every recorded call: the buffers live until it is done, as for a call that is made now.
     ///
     /// # Errors
-    /// [`Error::RankCount`], [`Error::Driver`]; on the CPU those of [`Communicator::check`]; [`Error::Ended`].
+    /// [`Error::RankCount`], [`Error::OtherStream`], [`Error::Driver`]; on the CPU those of [`Communicator::check`]; [`Error::Ended`].
     pub unsafe fn replay(&mut self, captured: &Captured, streams: &[RawStream<'_>]) -> Result<()> {
         self.check_not_ended()?;
         match (&captured.0, &mut self.backend) {
@@ -91,8 +90,7 @@ impl Communicator {
                 self.check()
             }
             (Work::Cuda(graphs), Backend::Cuda(ranks)) if graphs.len() == streams.len() => {
-                // SAFETY: the caller's promise, and that of the last call's caller.
-                unsafe { ranks.take_turns(streams.iter().copied()) }?;
+                ranks.take_turns(streams.iter().copied())?;
                 for (graph, &stream) in graphs.iter().zip(streams) {
                     // SAFETY: the caller's promise.
                     unsafe { graph.launch(stream) }?;

@@ -3,7 +3,7 @@
 use allfold_kernels::protocol::status::FirstWrong;
 
 use super::{Backend, Communicator};
-use crate::buffers::{RankBuffers, RawBuffers};
+use crate::buffers::RankBuffers;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::reach::Registered;
@@ -65,15 +65,12 @@ impl Communicator {
         if request.elems == 0 {
             return Ok(());
         }
+        self.take_turns(raw)?;
         match &mut self.backend {
             // SAFETY: as in `all_reduce_with`.
             Backend::Cpu(ranks) => unsafe { ranks.stamps(check, &request, raw) },
-            Backend::Cuda(ranks) => {
-                // SAFETY: as above.
-                unsafe { ranks.take_turns(raw.iter().filter_map(RawBuffers::stream)) }?;
-                // SAFETY: as above.
-                unsafe { ranks.stamps(check, &request, raw) }
-            }
+            // SAFETY: as above.
+            Backend::Cuda(ranks) => unsafe { ranks.stamps(check, &request, raw) },
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct CudaRanks {
     pub(super) ranks: Vec<Rank>,
     /// Workspaces of ranks in other processes.
     peers: Vec<ShareableMemory>,
-    workspaces: Workspaces,
+    pub(super) workspaces: Workspaces,
     limits: Limits,
     /// Whether kernels are launched early. Never where ranks share a GPU.
     early: bool,
@@ -188,18 +188,6 @@ impl CudaRanks {
         graph.keep(&local.context, Arc::clone(&lease))?;
         self.capturing = Some((graph.id, Arc::downgrade(&lease)));
         Ok(lease)
-    }
-
-    /// Makes what comes into the stream of each rank wait for that rank's calls so far.
-    ///
-    /// # Safety
-    /// As for [`crate::RankBuffers::device_raw`]: the stream of each rank's last call lives.
-    pub(crate) unsafe fn take_turns<'s>(&mut self, streams: impl Iterator<Item = RawStream<'s>>) -> Result<()> {
-        for (rank, stream) in self.ranks.iter_mut().zip(streams) {
-            // SAFETY: the caller's promise.
-            unsafe { rank.turn.take(stream) }?;
-        }
-        Ok(())
     }
 
     /// Puts an all-reduce into the stream of each rank.

@@ -69,7 +69,10 @@ fn main() -> Result<ExitCode> {
             Some(&ordinal) => Box::new(CudaProcess::new(&rendezvous, ordinal)?),
             None => Box::new(ProcessMachine(&rendezvous)),
         };
-        let of_processes = |property: &&Property| properties::OF_PROCESSES.contains(&property.name);
+        let of_processes = |property: &&Property| {
+            properties::OF_PROCESSES.contains(&property.name)
+                || ordinal.is_some() && properties::OF_GPU_PROCESSES.contains(&property.name)
+        };
         let properties: Vec<_> = properties.iter().filter(of_processes).copied().collect();
         let bench = Bench::new(&*machine, arguments.quick, arguments.stress);
         return Ok(if bench.report(&properties) { ExitCode::SUCCESS } else { ExitCode::FAILURE });

@@ -50,6 +50,9 @@ pub const OF_PROCESSES: [&str; 28] = [
     "idle",
 ];
 
+/// Those that processes with GPUs are asked beside.
+pub const OF_GPU_PROCESSES: [&str; 1] = ["pools"];
+
 macro_rules! properties {
     ($($module:ident::$name:ident: $says:literal;)*) => {
         /// Every property, in the order in which they are run.
@@ -86,14 +89,15 @@ properties! {
     splits::parts: "however a communicator is split, each part sums what its ranks have, in its own order";
     splits::parts_in_turn: "a communicator and its parts take turns";
     splits::parts_of_parts: "a part is split again, and outlives what it was split from";
-    streams::chained_streams: "calls on other streams than the last, ordered by events";
-    streams::unordered_streams: "calls on other streams than the last, ordered by nobody but the library";
+    streams::chained_streams: "calls on other streams than the last, put in order";
+    streams::other_streams: "a call on another stream than the last is refused until the two are in order";
     streams::communicators_at_once: "communicators that work at the same time never lock each other out";
     typed::typed_buffers: "slices, vectors and the device buffers of cust are taken as they are";
     stamps::stamps_back_to_back: "a wrong sum is counted on the device, and there is none";
     stamps::stress: "as many calls as asked for, each on new input";
     registered::names: "registered buffers are reached by their names, and by no others";
     registered::come_and_go: "buffers that are registered and released leave nothing behind";
+    registered::pools: "memory of stream-ordered pools is registered in one process, and refused between several";
     registered::freed: "registered memory that was freed is noticed";
     captured::finished_later: "captured calls whose buffers are made known afterwards, in graphs that come and go";
     captured::rows_come_back: "a graph that is gone gives back what its calls held";

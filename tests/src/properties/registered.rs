@@ -3,10 +3,12 @@
 use std::fs;
 
 use allfold::{
-    Algorithm, CallOptions, Communicator, Dtype, Error, InputMode, Plan, Preset, ReduceOp, Registered, Registration,
-    Span,
+    Algorithm, CallOptions, Communicator, Dtype, Error, InputMode, Plan, Preset, RankBuffers, ReduceOp, Registered,
+    Registration, Span,
 };
 use anyhow::{Context, Result, bail, ensure};
+use cust::memory::{CopyDestination, DeviceBuffer};
+use cust::stream::Stream;
 
 use crate::machine::{Memory, raw_buffers};
 use crate::numbers::{decode, read, write};
@@ -211,3 +213,69 @@ pub(super) fn freed(bench: &Bench) -> Result<Outcome> {
     bench.count(1);
     Ok(Outcome::Holds)
 }
+
+pub(super) fn pools(bench: &Bench) -> Result<Outcome> {
+    if bench.on_cpu() {
+        return Ok(Outcome::Skipped("CPU ranks have no pools".into()));
+    }
+    let world = bench.machine.most_ranks();
+    let mut bed = Bed::new(bench, world)?;
+    let mut buffers = Vec::new();
+    for rank in bed.comm.local_ranks() {
+        let stream = bench.machine.streams(rank, 1)?.remove(0);
+        // SAFETY: bytes of any value are bytes; the stream is waited for below.
+        let mut buffer = unsafe { DeviceBuffer::<u8>::uninitialized_async(STEPS * STEP_BYTES, &stream) }?;
+        // SAFETY: as above.
+        unsafe { buffer.set_8_async(FILL, &stream) }?;
+        stream.synchronize()?;
+        buffers.push((buffer, stream));
+    }
+    let address = |buffer: &DeviceBuffer<u8>| buffer.as_device_ptr().as_raw();
+    let spans: Vec<_> =
+        buffers.iter().map(|(it, _)| Span { address: address(it), bytes: (STEPS * STEP_BYTES) as u64 }).collect();
+    // SAFETY: the buffers live until the name is given back.
+    let name = unsafe { bed.comm.register(&spans) };
+    if bench.machine.in_processes() {
+        ensure!(matches!(name, Err(Error::NotShareable { rank: 0, .. })), "{name:?}");
+    } else {
+        let name = name?;
+        let options = CallOptions {
+            algorithm: Some(Algorithm::OnePass),
+            registered: Registered::By { input: name, output: name },
+            ..CallOptions::default()
+        };
+        let of = |(buffer, stream): &(DeviceBuffer<u8>, Stream)| {
+            let (input, output) = (address(buffer), address(buffer) + STEP_BYTES as u64);
+            // SAFETY: both are inside the buffer, which lives until the stream has been waited for.
+            unsafe { RankBuffers::<f32>::device_raw(input, output, ELEMS as u64, stream.as_inner().cast()) }
+        };
+        bed.comm.all_reduce_with(&buffers.iter().map(of).collect::<Vec<_>>(), ReduceOp::Sum, &options)?;
+        let term = f32::from_bits(u32::from_ne_bytes([FILL; 4]));
+        let want = (1..world).fold(term, |sum, _| sum + term);
+        for (rank, (buffer, stream)) in buffers.iter().enumerate() {
+            stream.synchronize()?;
+            bench.machine.make_current(rank)?;
+            let mut bytes = vec![0; STEPS * STEP_BYTES];
+            buffer.copy_to(&mut bytes)?;
+            let got = decode(Dtype::F32, read(Dtype::F32, &bytes[STEP_BYTES..], ELEMS - 1)) as f32;
+            ensure!(got == want, "rank {rank}: {got}, not {want}");
+        }
+        bed.comm.release(name)?;
+        bed.comm.finish()?;
+    }
+    for (rank, (buffer, stream)) in bed.comm.local_ranks().zip(buffers) {
+        bench.machine.make_current(rank)?;
+        buffer.drop_async(&stream)?;
+        stream.synchronize()?;
+    }
+    // Whatever was refused, the next one is not.
+    let whole = bed.register(0, STEPS * STEP_BYTES)?;
+    bed.fill()?;
+    bed.call(0, STEP_BYTES, Registered::By { input: whole, output: whole })?;
+    bed.holds(0, 1)?;
+    bench.count(2);
+    Ok(Outcome::Holds)
+}
+
+/// What each byte of a pool's memory is.
+const FILL: u8 = 0x3f;

@@ -76,9 +76,7 @@ pub(super) fn chained_streams(bench: &Bench) -> Result<Outcome> {
         let others = streams(bench.machine, world, 1)?.remove(0);
         memories[world - 1].delay()?;
         call(&mut comm, &memories, (0, output), None, &CallOptions::default())?;
-        for (rank, stream) in others.iter().enumerate() {
-            bench.machine.chain(rank, stream)?;
-        }
+        comm.change_streams(&own(&memories), &raw(&others))?;
         call(&mut comm, &memories, (output, output), Some(&others), &CallOptions::default())?;
         others.iter().try_for_each(Stream::synchronize)?;
         comm.check()?;
@@ -88,7 +86,7 @@ pub(super) fn chained_streams(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
-pub(super) fn unordered_streams(bench: &Bench) -> Result<Outcome> {
+pub(super) fn other_streams(bench: &Bench) -> Result<Outcome> {
     if bench.on_cpu() {
         return Ok(Outcome::Skipped("CPU ranks have no streams".into()));
     }
@@ -103,18 +101,26 @@ pub(super) fn unordered_streams(bench: &Bench) -> Result<Outcome> {
         // A rank's own stream is late now and then, each time another rank's: calls on the other streams have nothing before
         // them but what the library puts there.
         for turn in 0..6 {
-            let here = if turn % 2 == 0 { None } else { Some(&others[..]) };
+            let (here, from, to) = match turn % 2 {
+                0 => (None, raw(&others), own(&memories)),
+                _ => (Some(&others[..]), own(&memories), raw(&others)),
+            };
+            // Neither without a word, nor by a wrong one.
+            let error = call(&mut comm, &memories, (output, output), here, &CallOptions::default());
+            is_refused(&error.map_err(|error| error.downcast()))?;
+            is_refused(&comm.change_streams(&to, &from).map_err(Ok))?;
+            comm.change_streams(&from, &to)?;
             if here.is_none() {
                 memories[turn / 2 % world].delay()?;
             }
             call(&mut comm, &memories, (output, output), here, &CallOptions::default())?;
             want *= world as f32;
         }
+        comm.change_streams(&raw(&others), &own(&memories))?;
         // What is captured on other streams than the last waits for nothing, and takes no turn.
         memories[0].delay()?;
         call(&mut comm, &memories, (output, output), None, &CallOptions::default())?;
-        let captured: Vec<_> = others.iter().map(RawStream::from).collect();
-        let graphs = Graph::capture_all(&captured, || {
+        let graphs = Graph::capture_all(&raw(&others), || {
             call(&mut comm, &memories, (output, output), Some(&others), &CallOptions::default())
         })?;
         call(&mut comm, &memories, (output, output), None, &CallOptions::default())?;
@@ -128,9 +134,32 @@ pub(super) fn unordered_streams(bench: &Bench) -> Result<Outcome> {
         want *= (world * world * world) as f32;
         comm.check()?;
         outputs_are(&memories, want).with_context(|| format!("{world} ranks"))?;
+        // Streams that are gone are not asked.
+        drop(others);
+        comm.finish()?;
+        let others = streams(bench.machine, world, 1)?.remove(0);
+        call(&mut comm, &memories, (0, output), Some(&others), &CallOptions::default())?;
+        others.iter().try_for_each(Stream::synchronize)?;
+        drop(others);
+        let error = call(&mut comm, &memories, (0, output), None, &CallOptions::default());
+        is_refused(&error.map_err(|error| error.downcast()))?;
         bench.count(10);
     }
     Ok(Outcome::Holds)
+}
+
+fn is_refused(done: &std::result::Result<(), std::result::Result<Error, anyhow::Error>>) -> Result<()> {
+    ensure!(matches!(done, Err(Ok(Error::OtherStream { rank: 0 }))), "{done:?}");
+    Ok(())
+}
+
+/// The memories' own streams.
+fn own(memories: &[Box<dyn Memory>]) -> Vec<RawStream<'_>> {
+    memories.iter().filter_map(|memory| memory.stream()).map(RawStream::from).collect()
+}
+
+fn raw(streams: &[Stream]) -> Vec<RawStream<'_>> {
+    streams.iter().map(RawStream::from).collect()
 }
 
 /// `count` sets of streams, each with one a rank.
