@@ -11,6 +11,7 @@ mod bundle;
 mod debian;
 mod driver_symbols;
 mod model;
+mod mpi;
 mod shell;
 mod test;
 mod tidy;
@@ -49,6 +50,8 @@ enum Command {
         #[arg(long)]
         text: bool,
     },
+    /// Check and test the feature `mpi` with Open MPI, which is fetched where there is none
+    Mpi,
     /// All that CI runs
     Test,
     /// Check the house rules that no compiler checks
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::AuditPtx { check } => audit_ptx::run(check),
         Command::DriverSymbols { check } => driver_symbols::run(check),
         Command::Model { check, quick, text } => model::run(check, quick, text),
+        Command::Mpi => mpi::run(),
         Command::Test => test::run(),
         Command::Tidy => tidy::run(),
         Command::Bundle => bundle::run(),

@@ -5,6 +5,7 @@
 //! | [`Environment::join`] | processes that `allfold launch`, `torchrun` or Slurm started | where the environment says |
 //! | [`Tcp::join`] | processes | at a TCP address of this machine |
 //! | [`Unix::join`] | processes | at a Unix-domain socket |
+//! | `Mpi::join`, with feature `mpi` | processes that `mpirun` started | by MPI's messages |
 //! | [`local`] | threads of one process | in its memory |
 //!
 //! All behave alike. Whatever keeps ranks from meeting is one [`RendezvousError`] on each of them, within the deadline.
@@ -29,6 +30,7 @@
 //! | `hub.rs`, `client.rs` | rank 0's threads, which bring the others' calls to the meeting; and the others |
 //! | `seat.rs` | a rank of either side |
 //! | `tcp.rs`, `unix.rs`, `stream.rs` | what differs between connections, and their deadlines |
+//! | `star.rs`, `mpi.rs` | ranks without connections: by messages that each looks for in its calls |
 //! | `handshake.rs`, `secret.rs` | how ranks know each other |
 //! | `frame.rs`, `failure.rs`, `bytes.rs` | what they send |
 
@@ -45,8 +47,12 @@ mod handshake;
 mod hub;
 mod local;
 mod meeting;
+#[cfg(feature = "mpi")]
+mod mpi;
 mod seat;
 mod secret;
+#[cfg(any(test, feature = "mpi"))]
+mod star;
 mod stream;
 mod tcp;
 #[cfg(test)]
@@ -57,6 +63,8 @@ pub use call::{Call, MOST_BYTES};
 pub use environment::{Environment, EnvironmentError};
 pub use error::RendezvousError;
 pub use local::{Local, local};
+#[cfg(feature = "mpi")]
+pub use mpi::Mpi;
 pub use secret::Secret;
 pub use tcp::Tcp;
 pub use unix::Unix;
