@@ -8,7 +8,7 @@
 //! | `Mpi::join`, with feature `mpi` | processes that `mpirun` started | by MPI's messages |
 //! | [`local`] | threads of one process | in its memory |
 //!
-//! All behave alike. Whatever keeps ranks from meeting is one [`RendezvousError`] on each of them, within the deadline.
+//! All behave alike, but that `Mpi` has neither threads nor addresses: its documentation says what follows. Whatever keeps ranks from meeting is one [`RendezvousError`] on each of them, within the deadline.
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};

@@ -33,29 +33,28 @@ const TAG: ::mpi::Tag = 0;
 /// # }
 /// ```
 ///
-/// **Deadlines hold**, as no call of MPI is made that waits: the group has no collective of MPI but the duplication of the
-/// communicator, and that is asked for and looked at. Where a deadline passes, MPI may still read or write the memory of a message
-/// that is under way. That memory is never freed then, and there is no later call that could find it: it stays until the process
-/// ends. It is less than what the calls of this rank gave and took.
+/// **Deadlines hold**: no call of MPI is made that waits. The one collective of MPI is the duplication of the communicator, in
+/// [`Mpi::join`], which is begun and looked at. Where a deadline passes, MPI may still read or write the memory of a message that
+/// is under way. That memory is then never freed: it is what the last calls of the group, which has failed, gave and took.
 ///
-/// **Messages of the program** are not touched: the group has a duplicate of the communicator. It is not freed before MPI ends,
-/// as a message of a rank that left may still be on its way to it; a process can have thousands.
+/// **Messages of the program** are not touched: the group has a duplicate of the communicator. It is not freed before MPI ends, as
+/// a last word of a rank that left may still be on its way.
 ///
-/// **What a rank learns, it learns in its calls**: there are no threads here. A rank waits for the others in a call, and so does
-/// not hold up those that MPI's own progress would. It stays on its thread, as MPI need not take calls from others
-/// (`Threading::Single`); and calls after `MPI_Finalize` are refused.
+/// **What a rank hears, it hears in its calls**: there are no threads here. Rank 0 decides what comes of a call, so while it is in
+/// none the others wait until their deadlines, and name it. A rank stays on its thread, as MPI need not take calls from others.
 ///
-/// **A process that ends without a word** ends the job: that is how MPI's launchers and its default error handler
-/// (`MPI_ERRORS_ARE_FATAL`) have it. A rank that is dropped is named on the others as [`RendezvousError::Gone`].
+/// **A rank that is dropped** is named on the others as [`RendezvousError::Gone`]; drop it before MPI ends. A process that ends
+/// without `MPI_Finalize` ends the job: so do launchers of MPI, and so does `MPI_ERRORS_ARE_FATAL`, the error handler that the
+/// crate `mpi` relies on. Calls after `MPI_Finalize` are refused.
 pub struct Mpi(Star<Messages>);
 
 impl Mpi {
     /// Meets the other ranks of `communicator`. All of them call it, and may do so again for another group.
     ///
     /// # Errors
-    /// [`RendezvousError::WorldSize`]; [`RendezvousError::Missing`], and [`RendezvousError::Host`] where a rank has not even
-    /// begun to duplicate the communicator: MPI does not say then which; [`RendezvousError::Version`]. Also `Host` for a
-    /// communicator between two groups, and where MPI is not running.
+    /// [`RendezvousError::WorldSize`], [`RendezvousError::Version`]; [`RendezvousError::Missing`] with the ranks that are missing, or,
+    /// where one has not even come to duplicate the communicator, [`RendezvousError::Host`]: MPI does not say then which. Also
+    /// `Host` for a communicator between two groups, and where MPI is not running.
     pub fn join(communicator: &impl Communicator, deadline: Instant) -> Result<Mpi, RendezvousError> {
         if !::mpi::is_initialized() {
             return Err(refused("it has not begun"));
@@ -108,7 +107,10 @@ fn duplicate(communicator: &impl Communicator, deadline: Instant) -> Result<Simp
     // SAFETY: as above.
     let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
     // SAFETY: the communicator is alive; `made` is memory that MPI may write until the request is done, and is kept until then.
-    unsafe { ffi::MPI_Comm_idup(communicator.as_raw(), made, &mut request) };
+    let code = unsafe { ffi::MPI_Comm_idup(communicator.as_raw(), made, &mut request) };
+    if code != 0 {
+        return Err(refused(&format!("MPI_Comm_idup gives {code}")));
+    }
     let mut looks = 0;
     loop {
         let mut done = 0;

@@ -139,7 +139,10 @@ impl<W: Wire> Side<W> {
             self.follow(call, bytes, deadline)
         };
         self.calls += 1;
-        done
+        let all = done?;
+        // What this rank has said has left it before it makes no more calls for a while; of rank 0 others wait for that.
+        self.flush(deadline.max(Instant::now() + LEAST));
+        Ok(all)
     }
 
     /// The call of rank 0.
@@ -177,7 +180,6 @@ impl<W: Wire> Side<W> {
         for rank in 1..self.world {
             self.wire.send(rank, answer.clone());
         }
-        self.flush(deadline.max(Instant::now() + LEAST));
         Ok(Arc::try_unwrap(gathered).unwrap_or_else(|shared| shared.to_vec()))
     }
 

@@ -1,17 +1,16 @@
 //! Ranks that MPI has started, 2, 3 and 4 of them: what holds wherever ranks meet holds here. With feature `mpi` alone, and there
 //! every test runs: without an `mpirun` (or what the variable `MPIRUN` names) they fail. `cargo xtask mpi` brings one.
 
-use std::env;
-use std::process::{Command, Output, Stdio};
+mod ranks;
+
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use allfold::rendezvous::{Call, MOST_BYTES, Mpi, Rendezvous, RendezvousError};
 use allfold::{Communicator, Error, Options, RankBuffers, ReduceOp};
 use mpi::topology::{Color, SimpleCommunicator};
 use mpi::traits::{Communicator as _, *};
-
-/// Set where this program is a rank.
-const RANK_OF_TEST: &str = "ALLFOLD_RANK_OF_TEST";
+use ranks::{mpirun, on_ranks, on_ranks_then, text};
 
 /// Longer than anything takes that does not wait for [`late`], on a machine that does other things as well.
 const SOON: Duration = Duration::from_secs(4);
@@ -23,44 +22,6 @@ fn after(ms: u64) -> Instant {
 /// A deadline that no test should come to.
 fn late() -> Instant {
     after(20_000)
-}
-
-fn mpirun(world: u32, program: &[&str]) -> Output {
-    let mut command = Command::new(env::var_os("MPIRUN").unwrap_or_else(|| "mpirun".into()));
-    command.args(["--timeout", "60", "-n", &world.to_string()]).args(program).env(RANK_OF_TEST, "");
-    let ran = command.stdin(Stdio::null()).output().expect("mpirun starts");
-    assert_eq!(ran.status.code(), Some(0), "{world} ranks:\n{}", text(&ran.stdout) + &text(&ran.stderr));
-    ran
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// `work` on each rank of 2, 3 and 4, and `then` what it has left, when MPI has ended. The test of this name, which calls it, is
-/// also the program that they run.
-fn on_ranks_then<T>(test: &str, work: impl Fn(&SimpleCommunicator) -> T, then: impl Fn(T)) {
-    if env::var_os(RANK_OF_TEST).is_none() {
-        let this = env::current_exe().expect("this program");
-        for world in 2..=4 {
-            let ran = mpirun(world, &[this.to_str().expect("a name"), "--exact", test, "--nocapture"]);
-            let out = text(&ran.stdout);
-            let done = (0..world).all(|rank| out.lines().any(|line| line == format!("rank {rank} of {world} is done")));
-            assert!(done, "{out}");
-        }
-        return;
-    }
-    let universe = mpi::initialize().expect("MPI begins");
-    let world = universe.world();
-    let (rank, size) = (world.rank(), world.size());
-    let left = work(&world);
-    drop(universe);
-    then(left);
-    println!("\nrank {rank} of {size} is done");
-}
-
-fn on_ranks(test: &str, work: impl Fn(&SimpleCommunicator)) {
-    on_ranks_then(test, work, |()| ());
 }
 
 fn join(world: &SimpleCommunicator) -> Mpi {
@@ -83,6 +44,28 @@ fn right_results() {
         }
         let all = member.all_gather(&vec![7; MOST_BYTES], late()).expect("as many as there may be");
         assert!(all.iter().all(|bytes| *bytes == [7; MOST_BYTES]));
+    });
+}
+
+#[test]
+fn memory_of_messages_is_freed() {
+    on_ranks("memory_of_messages_is_freed", |world| {
+        let resident_kb = || {
+            let status = fs::read_to_string("/proc/self/status").expect("this is Linux");
+            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is resident");
+            line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number")
+        };
+        let member = join(world);
+        let mut before = 0;
+        for call in 0..50 {
+            // What the first calls take stays MPI's own.
+            if call == 10 {
+                before = resident_kb();
+            }
+            drop(member.all_gather(&vec![7; MOST_BYTES], late()).expect("all call"));
+        }
+        let more_kb = resident_kb().saturating_sub(before);
+        assert!(more_kb < 20 * MOST_BYTES / 1024, "{more_kb} kB more after 40 calls");
     });
 }
 
