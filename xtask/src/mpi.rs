@@ -18,6 +18,9 @@ const HEADERS: &str = "libopenmpi-dev";
 /// How the tests are built: they are the library's, and have nothing of the program.
 const BUILD: [&str; 5] = ["--package", "allfold", "--no-default-features", "--features", "mpi"];
 
+/// The library is built once more, with the feature, and what is tested of it is not how fast it is.
+const QUICK: [&str; 2] = ["--config", "profile.dev.package.allfold.opt-level=0"];
+
 /// Lints, documents and tests the library with the feature.
 ///
 /// # Errors
@@ -27,7 +30,7 @@ pub fn run() -> Result<()> {
     let mpi = OpenMpi::find()?;
     let cargo = |before: &[&str], after: &[&str]| {
         let mut command = shell::cargo();
-        command.args(before).args(BUILD).args(after).env("RUSTDOCFLAGS", "-Dwarnings");
+        command.args(QUICK).args(before).args(BUILD).args(after).env("RUSTDOCFLAGS", "-Dwarnings");
         mpi.set(&mut command)?;
         shell::run(&mut command)
     };

@@ -28,6 +28,7 @@ const REQUEST: u8 = 2;
 const SO_FAR: u8 = 3;
 
 /// Most bytes of a message: an answer with the most bytes of the most ranks.
+#[cfg(feature = "mpi")]
 pub(super) const MOST_MESSAGE_BYTES: usize = (MOST_BYTES + 4) * crate::MAX_RANKS + 1;
 
 /// What a call has at least, also where its deadline has passed: rank 0 may have said why there is no use in it.
