@@ -1,5 +1,5 @@
-//! `mpi`: what stands behind the feature `mpi` of crate allfold, checked and tested with Open MPI: this system's, or Debian's,
-//! fetched and unpacked as the compiler for PTX is.
+//! `mpi`: what stands behind the feature `mpi` of crate allfold, checked and tested with Open MPI: this system's, or
+//! Debian's, fetched and unpacked as the compiler for PTX is.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -66,8 +66,8 @@ impl OpenMpi {
         Ok(OpenMpi::Unpacked(dir))
     }
 
-    /// Lets `command`, and what it starts, build with this Open MPI and run it: as any user, with more processes than cores, each on
-    /// any core, and by shared memory alone.
+    /// Lets `command`, and what it starts, build with this Open MPI and run it: as any user, with more processes than
+    /// cores, each on any core, and by shared memory alone.
     fn set(&self, command: &mut Command) -> Result<()> {
         for (name, value) in [
             ("OMPI_ALLOW_RUN_AS_ROOT", "1"),

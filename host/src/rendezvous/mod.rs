@@ -1,4 +1,5 @@
-//! Where the ranks of a group meet that are processes of their own: a few small collectives over bytes, each with a deadline.
+//! Where the ranks of a group meet that are processes of their own: a few small collectives over bytes, each with a
+//! deadline.
 //!
 //! | | ranks are | they meet |
 //! |---|---|---|
@@ -8,7 +9,8 @@
 //! | `Mpi::join`, with feature `mpi` | processes that `mpirun` started | by MPI's messages |
 //! | [`local`] | threads of one process | in its memory |
 //!
-//! All behave alike, but that `Mpi` has neither threads nor addresses: its documentation says what follows. Whatever keeps ranks from meeting is one [`RendezvousError`] on each of them, within the deadline.
+//! All behave alike, but that `Mpi` has neither threads nor addresses: its documentation says what follows. Whatever
+//! keeps ranks from meeting is one [`RendezvousError`] on each of them, within the deadline.
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};

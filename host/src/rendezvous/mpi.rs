@@ -15,8 +15,8 @@ use super::{Rendezvous, RendezvousError, check};
 /// The tag of all messages: the communicator has no others.
 const TAG: ::mpi::Tag = 0;
 
-/// A rank of a group of processes that MPI has started, in the order of a communicator of crate `mpi` (0.8). When it is dropped
-/// the rank has left.
+/// A rank of a group of processes that MPI has started, in the order of a communicator of crate `mpi` (0.8). When it is
+/// dropped the rank has left.
 ///
 /// ```no_run
 /// use std::time::{Duration, Instant};
@@ -33,28 +33,30 @@ const TAG: ::mpi::Tag = 0;
 /// # }
 /// ```
 ///
-/// **Deadlines hold**: no call of MPI is made that waits. The one collective of MPI is the duplication of the communicator, in
-/// [`Mpi::join`], which is begun and looked at. Where a deadline passes, MPI may still read or write the memory of a message that
-/// is under way. That memory is then never freed: it is what the last calls of the group, which has failed, gave and took.
+/// **Deadlines hold**, but for a tenth of a second to hear and to say why: no call of MPI is made that waits. The one
+/// collective of MPI is the duplication of the communicator, in [`Mpi::join`], which is begun and looked at. Where a
+/// deadline passes, MPI may still read or write the memory of a message that is under way. That memory is then never
+/// freed: it is what the last calls of the group, which has failed, gave and took.
 ///
-/// **Messages of the program** are not touched: the group has a duplicate of the communicator. It is not freed before MPI ends, as
-/// a last word of a rank that left may still be on its way.
+/// **Messages of the program** are not touched: the group has a duplicate of the communicator. It is not freed before
+/// MPI ends, as a last word of a rank that left may still be on its way.
 ///
-/// **What a rank hears, it hears in its calls**: there are no threads here. Rank 0 decides what comes of a call, so while it is in
-/// none the others wait until their deadlines, and name it. A rank stays on its thread, as MPI need not take calls from others.
+/// **What a rank hears, it hears in its calls**: there are no threads here. Rank 0 decides what comes of a call, so
+/// while it is in none the others wait until their deadlines, and name it. A rank stays on its thread, as MPI need not
+/// take calls from others.
 ///
-/// **A rank that is dropped** is named on the others as [`RendezvousError::Gone`]; drop it before MPI ends. A process that ends
-/// without `MPI_Finalize` ends the job: so do launchers of MPI, and so does `MPI_ERRORS_ARE_FATAL`, the error handler that the
-/// crate `mpi` relies on. Calls after `MPI_Finalize` are refused.
+/// **A rank that is dropped** is named on the others as [`RendezvousError::Gone`]; drop it before MPI ends. A process
+/// that ends without `MPI_Finalize` ends the job: so do launchers of MPI, and so does `MPI_ERRORS_ARE_FATAL`, the error
+/// handler that the crate `mpi` relies on. Calls after `MPI_Finalize` are refused.
 pub struct Mpi(Star<Messages>);
 
 impl Mpi {
     /// Meets the other ranks of `communicator`. All of them call it, and may do so again for another group.
     ///
     /// # Errors
-    /// [`RendezvousError::WorldSize`], [`RendezvousError::Version`]; [`RendezvousError::Missing`] with the ranks that are missing, or,
-    /// where one has not even come to duplicate the communicator, [`RendezvousError::Host`]: MPI does not say then which. Also
-    /// `Host` for a communicator between two groups, and where MPI is not running.
+    /// [`RendezvousError::WorldSize`], [`RendezvousError::Version`]; [`RendezvousError::Missing`] with the ranks that
+    /// are missing, or, where one has not even come to duplicate the communicator, [`RendezvousError::Host`]: MPI does
+    /// not say then which. Also `Host` for a communicator between two groups, and where MPI is not running.
     pub fn join(communicator: &impl Communicator, deadline: Instant) -> Result<Mpi, RendezvousError> {
         if !::mpi::is_initialized() {
             return Err(refused("it has not begun"));
@@ -106,7 +108,8 @@ fn duplicate(communicator: &impl Communicator, deadline: Instant) -> Result<Simp
     let made = Box::into_raw(Box::new(unsafe { ffi::RSMPI_COMM_NULL }));
     // SAFETY: as above.
     let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
-    // SAFETY: the communicator is alive; `made` is memory that MPI may write until the request is done, and is kept until then.
+    // SAFETY: the communicator is alive; `made` is memory that MPI may write until the request is done, and is kept
+    // until then.
     let code = unsafe { ffi::MPI_Comm_idup(communicator.as_raw(), made, &mut request) };
     if code != 0 {
         return Err(refused(&format!("MPI_Comm_idup gives {code}")));
@@ -197,7 +200,8 @@ impl Flight {
     fn land(&mut self) -> Option<Vec<u8>> {
         match self.request.take()?.test() {
             Ok(_) => {
-                // SAFETY: from a box, in `new`. The request, which alone referred to it, is gone, so that this is not done again.
+                // SAFETY: from a box, in `new`. The request, which alone referred to it, is gone, so that this is not
+                // done again.
                 Some(unsafe { Box::from_raw(self.bytes) }.into_vec())
             }
             Err(request) => {

@@ -1,5 +1,6 @@
-//! A group with neither connections nor threads: each rank sends messages to rank 0, and looks for its own in its calls alone.
-//! Rank 0 decides what came of a call, and tells the others. `mpi.rs` carries the messages; tests do by channels.
+//! A group with neither connections nor threads: each rank sends messages to rank 0, and looks for its own in its calls
+//! alone. Rank 0 decides what came of a call, and tells the others. `mpi.rs` carries the messages; tests do by
+//! channels.
 //!
 //! ```text
 //! rank -> 0   2, a request, the bytes that it gives      it comes to a call
@@ -34,8 +35,8 @@ pub(super) const MOST_MESSAGE_BYTES: usize = (MOST_BYTES + 4) * crate::MAX_RANKS
 /// What a call has at least, also where its deadline has passed: rank 0 may have said why there is no use in it.
 const LEAST: Duration = Duration::from_millis(50);
 
-/// How long the last words of a rank may take to leave it.
-const LAST_WORDS: Duration = Duration::from_millis(250);
+/// How long the last words of a rank may take to leave it, also after its deadline.
+const LAST_WORDS: Duration = Duration::from_millis(50);
 
 /// How often a wait looks again at once, and how long it sleeps between two looks then.
 const EAGER_LOOKS: u32 = 200;

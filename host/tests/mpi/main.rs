@@ -1,5 +1,6 @@
-//! Ranks that MPI has started, 2, 3 and 4 of them: what holds wherever ranks meet holds here. With feature `mpi` alone, and there
-//! every test runs: without an `mpirun` (or what the variable `MPIRUN` names) they fail. `cargo xtask mpi` brings one.
+//! Ranks that MPI has started, 2, 3 and 4 of them: what holds wherever ranks meet holds here. With feature `mpi` alone,
+//! and there every test runs: without an `mpirun` (or what the variable `MPIRUN` names) they fail. `cargo xtask mpi`
+//! brings one.
 
 mod ranks;
 

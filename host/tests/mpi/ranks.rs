@@ -31,8 +31,8 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// `work` on each rank of 2, 3 and 4, and `then` what it has left, when MPI has ended. The test of this name, which calls it, is
-/// also the program that they run.
+/// `work` on each rank of 2, 3 and 4, and `then` what it has left, when MPI has ended. The test of this name, which
+/// calls it, is also the program that they run.
 pub fn on_ranks_then<T>(test: &str, work: impl Fn(&SimpleCommunicator) -> T, then: impl Fn(T)) {
     if env::var_os(RANK_OF_TEST).is_none() {
         let this = env::current_exe().expect("this program");
