@@ -32,7 +32,7 @@
 //! | `hub.rs`, `client.rs` | rank 0's threads, which bring the others' calls to the meeting; and the others |
 //! | `seat.rs` | a rank of either side |
 //! | `tcp.rs`, `unix.rs`, `stream.rs` | what differs between connections, and their deadlines |
-//! | `star.rs`, `mpi.rs` | ranks without connections: by messages that each looks for in its calls |
+//! | `star.rs`, `said.rs`, `mpi.rs` | ranks without connections: by messages that each looks for in its calls |
 //! | `handshake.rs`, `secret.rs` | how ranks know each other |
 //! | `frame.rs`, `failure.rs`, `bytes.rs` | what they send |
 
@@ -51,6 +51,8 @@ mod local;
 mod meeting;
 #[cfg(feature = "mpi")]
 mod mpi;
+#[cfg(any(test, feature = "mpi"))]
+mod said;
 mod seat;
 mod secret;
 #[cfg(any(test, feature = "mpi"))]

@@ -2,31 +2,20 @@
 //! alone. Rank 0 decides what came of a call, and tells the others. `mpi.rs` carries the messages; tests do by
 //! channels.
 //!
-//! ```text
-//! rank -> 0   2, a request, the bytes that it gives      it comes to a call
-//!             1, a failure                               it has given up, or it leaves
-//! 0 -> rank   0, an answer                               all came
-//!             1, a failure                               the group has ended
-//!             3, a failure: ranks that are missing       so far, so that a rank whose deadline passes knows whom it waits for
-//! ```
-//!
-//! What is sent to a rank arrives in order. A failure is the last that a rank says.
+//! A rank whose deadline comes near says that it gives up, and still takes an answer that was on its way then: so what rank
+//! 0 has decided holds on all.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::call::{Call, MOST_BYTES};
-use super::failure;
-use super::frame::{REQUEST_BYTES, Request, decode_answer, encode_answer, give_up, left_ms};
+use super::frame::{Request, encode_answer, give_up, left_ms};
 use super::handshake::VERSION;
 use super::meeting::{Meeting, too_long};
+use super::said::{Said, given_up, request, so_far};
 use super::{Rendezvous, RendezvousError, check};
 
 type Result<T> = std::result::Result<T, RendezvousError>;
-
-/// What opens a message beside those of [`encode_answer`].
-const REQUEST: u8 = 2;
-const SO_FAR: u8 = 3;
 
 /// Most bytes of a message: an answer with the most bytes of the most ranks.
 #[cfg(feature = "mpi")]
@@ -72,14 +61,6 @@ struct Side<W: Wire> {
     calls: u64,
     /// Why there will be no more.
     failed: Option<RendezvousError>,
-}
-
-/// What one rank has said to another.
-enum Said {
-    Request(Request, Vec<u8>),
-    Answer(Vec<Vec<u8>>),
-    Failure(RendezvousError),
-    SoFar(RendezvousError),
 }
 
 impl<W: Wire> Star<W> {
@@ -164,9 +145,8 @@ impl<W: Wire> Side<W> {
                 return Err(RendezvousError::Missing { missing });
             }
             if missing != told {
-                let so_far = failure::encode(&RendezvousError::Missing { missing: missing.clone() });
                 for rank in (1..self.world).filter(|rank| !missing.contains(rank)) {
-                    self.wire.send(rank, [&[SO_FAR], &so_far[..]].concat());
+                    self.wire.send(rank, so_far(&missing));
                 }
                 told = missing;
             }
@@ -192,8 +172,11 @@ impl<W: Wire> Side<W> {
             while let Some(message) = self.wire.receive(from) {
                 match Said::read(&message, self.world) {
                     Some(Said::Request(request, bytes)) => requests.push((from, request, bytes)),
-                    // Before any request: a rank that came to this call and has given up would not hear of its success.
+                    // Before any request: a rank that came to this call and has given up may not hear of its success.
                     Some(Said::Failure(error)) => return Err(error),
+                    // Of a call that was made: it had its answer after all.
+                    Some(Said::GivenUp(sequence, _)) if sequence < self.calls => {}
+                    Some(Said::GivenUp(_, error)) => return Err(error),
                     Some(Said::Answer(_) | Said::SoFar(_)) | None => {
                         return Err(RendezvousError::Garbled { rank: from });
                     }
@@ -209,9 +192,14 @@ impl<W: Wire> Side<W> {
 
     /// The call of another rank.
     fn follow(&mut self, call: Call, bytes: &[u8], deadline: Instant) -> Result<Vec<Vec<u8>>> {
-        let request = Request { sequence: self.calls, call, left_ms: left_ms(deadline), bytes: bytes.len() as u64 };
-        self.wire.send(0, [&[REQUEST], &request.encode()[..], bytes].concat());
+        let sequence = self.calls;
+        let header = Request { sequence, call, left_ms: left_ms(deadline), bytes: bytes.len() as u64 };
+        self.wire.send(0, request(&header, bytes));
         let deadline = deadline.max(Instant::now() + LEAST);
+        // After rank 0, where that has heard the request at once.
+        let end = give_up(left_ms(deadline));
+        let end = end + deadline.saturating_duration_since(end) / 2;
+        let mut told = false;
         let mut missing = RendezvousError::Missing { missing: vec![0] };
         let mut looks = 0;
         loop {
@@ -223,8 +211,14 @@ impl<W: Wire> Side<W> {
                     return Err(error);
                 }
                 Some(Some(Said::SoFar(ranks))) => missing = ranks,
-                Some(Some(Said::Request(..)) | None) => return Err(self.end(RendezvousError::Garbled { rank: 0 })),
+                Some(Some(Said::Request(..) | Said::GivenUp(..)) | None) => {
+                    return Err(self.end(RendezvousError::Garbled { rank: 0 }));
+                }
                 None if Instant::now() >= deadline => return Err(self.end(missing)),
+                None if !told && Instant::now() >= end => {
+                    self.wire.send(0, given_up(sequence, &missing));
+                    told = true;
+                }
                 None => pause(&mut looks),
             }
         }
@@ -254,31 +248,6 @@ impl<W: Wire> Drop for Side<W> {
     fn drop(&mut self) {
         if self.failed.is_none() {
             self.end(RendezvousError::Gone { rank: self.rank });
-        }
-    }
-}
-
-impl Said {
-    /// What a message says; `None`: it is none.
-    fn read(message: &[u8], world: u32) -> Option<Said> {
-        match *message.first()? {
-            REQUEST => {
-                let (header, bytes) = message[1..].split_first_chunk::<REQUEST_BYTES>()?;
-                let request = Request::decode(header)?;
-                (request.bytes == bytes.len() as u64).then(|| Said::Request(request, bytes.to_vec()))
-            }
-            SO_FAR => failure::decode(&message[1..]).map(Said::SoFar),
-            _ => {
-                let mut rest = message;
-                let answer = decode_answer::<()>(world, |buffer| {
-                    let (bytes, left) = rest.split_at_checked(buffer.len()).ok_or(())?;
-                    buffer.copy_from_slice(bytes);
-                    rest = left;
-                    Ok(())
-                });
-                rest.is_empty().then_some(())?;
-                answer.ok().map(|answer| answer.map_or_else(Said::Failure, Said::Answer))
-            }
         }
     }
 }

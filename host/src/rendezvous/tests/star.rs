@@ -6,6 +6,7 @@ use super::*;
 use crate::rendezvous::call::Call;
 use crate::rendezvous::frame::{Request, encode_answer};
 use crate::rendezvous::handshake::VERSION;
+use crate::rendezvous::said::{given_up, request, so_far};
 use crate::rendezvous::star::{Star, Wire};
 
 /// A rank's ends of the channels to and from each rank.
@@ -94,6 +95,25 @@ fn whoever_comes_when_the_others_have_given_up_hears_of_it() {
 }
 
 #[test]
+fn only_a_call_that_is_not_made_can_be_given_up() {
+    let mut ranks = channels(2);
+    let (mut one, zero) = (ranks.remove(1), ranks.remove(0));
+    let ask = |sequence, call, bytes: &[u8]| {
+        request(&Request { sequence, call, left_ms: 20_000, bytes: bytes.len() as u64 }, bytes)
+    };
+    let missing = RendezvousError::Missing { missing: vec![0] };
+    one.send(0, ask(0, Call::Join, VERSION.as_bytes()));
+    let zero = Star::join(zero, 0, 2, late()).expect("both come");
+    // Late, as the answer was on its way.
+    one.send(0, given_up(0, &missing));
+    one.send(0, ask(1, Call::Barrier, b""));
+    assert_eq!(zero.barrier(late()), Ok(()));
+    one.send(0, ask(2, Call::Barrier, b""));
+    one.send(0, given_up(2, &missing));
+    assert_eq!(zero.barrier(late()), Err(missing));
+}
+
+#[test]
 fn another_version_is_named_by_all() {
     let way = StarPlace::new(3);
     let failed = errors(each(0..3, |rank| {
@@ -107,14 +127,15 @@ fn another_version_is_named_by_all() {
 #[test]
 fn a_message_may_be_anything() {
     let mut random = Random(6);
-    let request = Request { sequence: 0, call: Call::Join, left_ms: 30, bytes: 5 }.encode();
+    let header = Request { sequence: 0, call: Call::Join, left_ms: 30, bytes: VERSION.len() as u64 };
     let gathered = vec![VERSION.as_bytes().to_vec(), VERSION.as_bytes().to_vec()];
     let failure = RendezvousError::Missing { missing: vec![1] };
     let right = [
-        [&[2], &request[..], VERSION.as_bytes()].concat(),
+        request(&header, VERSION.as_bytes()),
         encode_answer(&Ok(gathered)),
         encode_answer(&Err::<Vec<_>, _>(failure.clone())),
-        [&[3], &crate::rendezvous::failure::encode(&failure)[..]].concat(),
+        so_far(&[1]),
+        given_up(0, &failure),
     ];
     for round in 0..400 {
         let rank = round % 2;
