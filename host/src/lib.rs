@@ -80,7 +80,8 @@
 //! # }
 //! ```
 //!
-//! Any other [`rendezvous::Rendezvous`] does as well. Ranks compare what has to be the same on all, and a rank that fails is an
+//! In a program that `mpirun` starts, `rendezvous::Mpi` takes the place of [`Environment`](rendezvous::Environment), with feature
+//! `mpi`. Any other [`rendezvous::Rendezvous`] does as well. Ranks compare what has to be the same on all, and a rank that fails is an
 //! error on every one, within [`Options::connect_timeout`]. Workspaces are shared memory without a name; nothing is left behind,
 //! whoever ends and however. `host/examples/processes.rs` is a whole program, and `latency.rs` one with GPUs.
 //!
@@ -128,6 +129,9 @@
 //! # Features
 //!
 //! `cli` (default): the program `allfold` and what only it depends on. The library needs none of it.
+//!
+//! `mpi`: `rendezvous::Mpi`, where processes meet that MPI has started; by the crate `mpi`, which is part of what users see. To build
+//! it takes an MPI with its compiler `mpicc`, and `libclang`. Tested with Open MPI 4.1, as Debian 12 has it.
 
 mod arguments;
 mod buffers;

@@ -11,13 +11,13 @@ use anyhow::{Context, Result};
 
 use crate::shell;
 
-/// Unpacks `roots`, what they depend on and this system has not installed, and, installed or not, what `also` names,
-/// into `dir`; returns the packages' names.
+/// Unpacks into `dir`: `roots`, what they depend on and this system has not installed, and, installed or not, what `also` names;
+/// and `alone`, without what these depend on. Returns the packages' names.
 ///
 /// # Errors
 ///
 /// When apt or dpkg is missing, or a package cannot be had; `dir` is as it was then.
-pub fn unpack(dir: &Path, roots: &[&str], also: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+pub fn unpack(dir: &Path, roots: &[&str], alone: &[&str], also: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     for program in ["apt-get", "apt-cache", "dpkg", "dpkg-query"] {
         shell::on_path(program).with_context(|| format!("no {program} here: not a Debian system?"))?;
     }
@@ -46,7 +46,8 @@ pub fn unpack(dir: &Path, roots: &[&str], also: impl Fn(&str) -> bool) -> Result
         let is_package = !name.starts_with([' ', '|', '<']) && !name.contains(':');
         is_package && (roots.contains(name) || also(name) || !installed.contains(*name))
     };
-    let packages: Vec<String> = closure.lines().filter(wanted).map(str::to_string).collect();
+    let wanted = closure.lines().filter(wanted).chain(alone.iter().copied());
+    let packages: Vec<String> = wanted.map(str::to_string).collect();
     shell::read(apt("apt-get").arg("download").args(&packages))?;
     for package in shell::files(&partial, "deb")? {
         shell::read(Command::new("dpkg").arg("-x").arg(&package).arg(&partial))?;

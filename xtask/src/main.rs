@@ -12,6 +12,7 @@ mod debian;
 mod driver_symbols;
 mod examples;
 mod model;
+mod mpi;
 mod shell;
 mod test;
 mod tidy;
@@ -52,6 +53,8 @@ enum Command {
         #[arg(long)]
         text: bool,
     },
+    /// Check and test the feature `mpi` with Open MPI, which is fetched where there is none
+    Mpi,
     /// All that CI runs
     Test,
     /// Check the house rules that no compiler checks
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::DriverSymbols { check } => driver_symbols::run(check),
         Command::Examples => examples::run(),
         Command::Model { check, quick, text } => model::run(check, quick, text),
+        Command::Mpi => mpi::run(),
         Command::Test => test::run(),
         Command::Tidy => tidy::run(),
         Command::Bundle => bundle::run(),

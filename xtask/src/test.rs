@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, bail};
 
-use crate::{audit_ptx, build_ptx, driver_symbols, examples, model, shell, tidy};
+use crate::{audit_ptx, build_ptx, driver_symbols, examples, model, mpi, shell, tidy};
 
 /// Longest that the bench may take with its default sizes on CPU ranks.
 const BENCH_LIMIT: Duration = Duration::from_secs(20);
@@ -26,7 +26,7 @@ impl std::fmt::Display for Skipped {
 }
 
 /// The steps, by name. A name is a command of its own wherever it can be.
-const STEPS: [(&str, Step); 15] = [
+const STEPS: [(&str, Step); 16] = [
     ("cargo fmt --all --check", || cargo(&["fmt", "--all", "--check"])),
     ("cargo xtask tidy", tidy::run),
     ("cargo tree: the library has none of the program's dependencies", library_dependencies),
@@ -36,6 +36,7 @@ const STEPS: [(&str, Step); 15] = [
     ("cargo xtask audit-ptx --check", || audit_ptx::run(true)),
     ("cargo test --workspace", || cargo(&["test", "--workspace"])),
     ("cargo test of the library alone", || cargo(&["test", "--package", "allfold", "--no-default-features"])),
+    ("cargo xtask mpi", mpi::run),
     ("cargo xtask model --quick", || model::run(false, true, false)),
     ("cargo xtask examples", examples::run),
     ("cargo doc", documentation),

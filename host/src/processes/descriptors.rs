@@ -9,6 +9,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -25,6 +26,8 @@ use crate::rendezvous::{Reader, Writer, check_user};
 const TOKEN_BYTES: usize = 16;
 /// Connections that may wait to be taken: all ranks', and some strangers'.
 const BACKLOG: i32 = 128;
+/// Between two attempts at what there was no room for.
+const PAUSE: Duration = Duration::from_millis(1);
 /// Descriptors of one message.
 const MOST_DESCRIPTORS: usize = 64;
 
@@ -44,7 +47,7 @@ pub(crate) fn exchange(meeting: &Meeting<'_>, own: &[BorrowedFd<'_>]) -> Result<
     });
     let told = meeting.done(told.collect::<Result<Vec<_>>>())?;
     let sent = meeting.peers().try_for_each(|peer| {
-        send(&told[peer as usize], meeting.rank(), own).map_err(|error| match error {
+        send(&told[peer as usize], meeting.rank(), own, meeting.deadline()).map_err(|error| match error {
             // It told an address, and has left since.
             Errno::CONNREFUSED | Errno::CONNRESET | Errno::PIPE => Error::PeerGone { rank: peer },
             error => host("sending a descriptor", error),
@@ -142,24 +145,38 @@ fn random() -> rustix::io::Result<[Token; 2]> {
     Ok(bytemuck::cast(random))
 }
 
-/// Sends `descriptors` in the name of `rank` to whoever told `to`. It does not wait for the other side.
-fn send(to: &Told, rank: u32, descriptors: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
+/// Tries again what the kernel has no room for at the moment: strangers may stand at the door, and some kernels say so under load.
+fn patiently<T>(attempt: impl Fn() -> rustix::io::Result<T>, deadline: Instant) -> rustix::io::Result<T> {
+    loop {
+        match attempt() {
+            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+            done => return done,
+        }
+    }
+}
+
+/// Sends `descriptors` in the name of `rank` to whoever told `to`. It does not wait for the other side, but for room.
+fn send(to: &Told, rank: u32, descriptors: &[BorrowedFd<'_>], deadline: Instant) -> rustix::io::Result<()> {
     if descriptors.is_empty() {
         return Ok(());
     }
     let socket = socket()?;
-    connect(&socket, &unix_address(&to.address)?)?;
+    let address = unix_address(&to.address)?;
+    patiently(|| connect(&socket, &address), deadline)?;
     check_user(&socket)?;
     let mut message: Message = [0; size_of::<Message>()];
     message[..TOKEN_BYTES].copy_from_slice(&to.token);
     message[TOKEN_BYTES..].copy_from_slice(&rank.to_le_bytes());
     for descriptors in descriptors.chunks(MOST_DESCRIPTORS) {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
-            return Err(Errno::NOBUFS);
-        }
-        sendmsg(&socket, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        let attempt = || {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+                return Err(Errno::NOBUFS);
+            }
+            sendmsg(&socket, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL)
+        };
+        patiently(attempt, deadline)?;
     }
     Ok(())
 }
@@ -196,4 +213,66 @@ fn receive(connection: &OwnedFd, token: &Token) -> rustix::io::Result<Option<(u3
 
 fn host(what: &'static str, error: Errno) -> Error {
     Error::Host { what, source: error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::rendezvous::local;
+
+    #[test]
+    fn strangers_at_the_door_are_waited_for_and_turned_away() {
+        let inbox = Inbox::open().expect("a socket");
+        let told = Told::decode(&inbox.tell(1)).expect("it was told just now");
+        let address = unix_address(&told.address).expect("a name");
+        // As many as there is room for; then the kernel says that there is none.
+        let mut strangers = Vec::new();
+        loop {
+            let stranger = socket().expect("a socket");
+            match connect(&stranger, &address) {
+                Ok(()) if strangers.len() < 4096 => strangers.push(stranger),
+                Ok(()) => panic!("this kernel has room for everybody"),
+                Err(error) => break assert_eq!(error, Errno::AGAIN),
+            }
+        }
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let sent = std::thread::scope(|scope| {
+            let sender = scope.spawn(|| send(&told, 1, &[inbox.listener.as_fd()], deadline));
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(!sender.is_finished(), "it cannot have come in");
+            for _ in &strangers {
+                drop(accept_with(&inbox.listener, FLAGS).expect("a stranger"));
+            }
+            sender.join().expect("no panic")
+        });
+        sent.expect("there is room now");
+        let seats = local(2).expect("two ranks");
+        let meeting = Meeting::new(&seats[0], Duration::from_secs(20)).expect("a rank");
+        let none = Told::decode(&inbox.tell(0)).expect("as above");
+        let taken = inbox.take_all(&meeting, &[none, told]).expect("it has come");
+        assert_eq!((taken[0].len(), taken[1].len()), (0, 1));
+    }
+
+    #[test]
+    fn more_descriptors_than_a_message_takes_arrive_in_order() {
+        const COUNT: usize = 2 * MOST_DESCRIPTORS + 3;
+        let inbox = Inbox::open().expect("a socket");
+        let told = Told::decode(&inbox.tell(COUNT)).expect("it was told just now");
+        let pipes: Vec<_> = (0..COUNT).map(|_| std::io::pipe().expect("a pipe")).collect();
+        let ends: Vec<_> = pipes.iter().map(|(_, write)| write.as_fd()).collect();
+        send(&told, 1, &ends, Instant::now() + Duration::from_secs(20)).expect("there is room");
+        let seats = local(2).expect("two ranks");
+        let meeting = Meeting::new(&seats[0], Duration::from_secs(20)).expect("a rank");
+        let none = Told::decode(&inbox.tell(0)).expect("as above");
+        let taken = inbox.take_all(&meeting, &[none, told]).expect("all have come");
+        assert_eq!(taken[1].len(), COUNT);
+        for (number, (mut read, _)) in pipes.into_iter().enumerate() {
+            rustix::io::write(&taken[1][number], &[number as u8]).expect("the pipe is open");
+            let mut byte = [0];
+            std::io::Read::read_exact(&mut read, &mut byte).expect("it was written");
+            assert_eq!(byte, [number as u8]);
+        }
+    }
 }

@@ -78,12 +78,20 @@ pub(super) fn read_answer(
     world: u32,
     deadline: Instant,
 ) -> Result<Result<Vec<Vec<u8>>, RendezvousError>, Option<Cut>> {
+    decode_answer(world, |buffer| read_by(stream, buffer, Some(deadline)))
+}
+
+/// An answer for `world` ranks, from wherever `fill` has the next bytes. `Err(None)`: what came is none.
+pub(super) fn decode_answer<E>(
+    world: u32,
+    mut fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+) -> Result<Result<Vec<Vec<u8>>, RendezvousError>, Option<E>> {
     let mut read = |bytes: u32, most: usize| {
         if bytes as usize > most {
             return Err(None);
         }
         let mut buffer = vec![0; bytes as usize];
-        read_by(stream, &mut buffer, Some(deadline)).map_err(Some)?;
+        fill(&mut buffer).map_err(Some)?;
         Ok(buffer)
     };
     match read(1, 1)?[..] {

@@ -87,14 +87,21 @@ impl Meeting {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let missing = (0..self.world).zip(&state.given).filter(|(_, given)| given.is_none());
-                let error = RendezvousError::Missing { missing: missing.map(|(rank, _)| rank).collect() };
+                let error = RendezvousError::Missing { missing: state.missing() };
                 state.failed = Some(error.clone());
                 self.changed.notify_all();
                 return Err(error);
             }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// Who has not come to the call that `rank` came to. Nobody: it is made.
+    #[cfg(any(test, feature = "mpi"))]
+    pub(super) fn awaited(&self, rank: u32) -> Vec<u32> {
+        let state = self.lock();
+        let made = state.ready.get(rank as usize).is_some_and(Option::is_some);
+        if made { Vec::new() } else { state.missing() }
     }
 
     /// Ends the group, and says why it has ended: this, or what came before.
@@ -111,6 +118,11 @@ impl Meeting {
 }
 
 impl State {
+    /// Who has not come to the call at hand.
+    fn missing(&self) -> Vec<u32> {
+        (0..).zip(&self.given).filter(|(_, given)| given.is_none()).map(|(rank, _)| rank).collect()
+    }
+
     fn take_in(&mut self, world: u32, rank: u32, sequence: u64, call: Call, bytes: Vec<u8>) -> Result<()> {
         if bytes.len() > MOST_BYTES {
             return Err(too_long(rank, bytes.len() as u64));

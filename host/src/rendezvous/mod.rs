@@ -1,13 +1,16 @@
-//! Where the ranks of a group meet that are processes of their own: a few small collectives over bytes, each with a deadline.
+//! Where the ranks of a group meet that are processes of their own: a few small collectives over bytes, each with a
+//! deadline.
 //!
 //! | | ranks are | they meet |
 //! |---|---|---|
 //! | [`Environment::join`] | processes that `allfold launch`, `torchrun` or Slurm started | where the environment says |
 //! | [`Tcp::join`] | processes | at a TCP address of this machine |
 //! | [`Unix::join`] | processes | at a Unix-domain socket |
+//! | `Mpi::join`, with feature `mpi` | processes that `mpirun` started | by MPI's messages |
 //! | [`local`] | threads of one process | in its memory |
 //!
-//! All behave alike. Whatever keeps ranks from meeting is one [`RendezvousError`] on each of them, within the deadline.
+//! All behave alike, but that `Mpi` has neither threads nor addresses: its documentation says what follows. Whatever
+//! keeps ranks from meeting is one [`RendezvousError`] on each of them, within the deadline.
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
@@ -30,6 +33,7 @@
 //! | `seat.rs` | a rank of either side |
 //! | `tcp.rs`, `unix.rs`, `stream.rs` | what differs between connections, and their deadlines |
 //! | `line.rs` | what a communicator of several processes has of its own, to meet again without the caller's rendezvous |
+//! | `star.rs`, `said.rs`, `mpi.rs` | ranks without connections: by messages that each looks for in its calls |
 //! | `handshake.rs`, `secret.rs` | how ranks know each other |
 //! | `frame.rs`, `failure.rs`, `bytes.rs` | what they send |
 
@@ -47,8 +51,14 @@ mod hub;
 mod line;
 mod local;
 mod meeting;
+#[cfg(feature = "mpi")]
+mod mpi;
+#[cfg(any(test, feature = "mpi"))]
+mod said;
 mod seat;
 mod secret;
+#[cfg(any(test, feature = "mpi"))]
+mod star;
 mod stream;
 mod tcp;
 #[cfg(test)]
@@ -61,6 +71,8 @@ pub use environment::{Environment, EnvironmentError};
 pub use error::RendezvousError;
 pub(crate) use line::{Line, Ticket, check_user};
 pub use local::{Local, local};
+#[cfg(feature = "mpi")]
+pub use mpi::Mpi;
 pub use secret::Secret;
 pub use tcp::Tcp;
 pub use unix::Unix;

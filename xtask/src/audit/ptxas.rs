@@ -166,7 +166,7 @@ fn fetch(at: &Path) -> Result<Ptxas> {
     if let Err(no_pip) = download(&mut Command::new(&python)) {
         // Debian's python3 comes without pip, and some systems without python3: neither needs an installation.
         let unpacked = at.with_extension("pip");
-        debian::unpack(&unpacked, &["python3", "python3-pip-whl"], |_| false).context(no_pip)?;
+        debian::unpack(&unpacked, &["python3", "python3-pip-whl"], &[], |_| false).context(no_pip)?;
         let own = unpacked.join("usr/bin/python3");
         if own.is_file() {
             python = own;

@@ -1,6 +1,7 @@
 //! The tests of every way to meet: written once, run for each.
 
 mod fuzz;
+mod star;
 mod strangers;
 mod suite;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Barrier;
 
+use super::star::StarPlace;
 use super::*;
 use crate::rendezvous::{Call, MOST_BYTES};
 
@@ -142,7 +143,7 @@ macro_rules! suite {
 
 pub(super) use suite;
 
-suite!(Threads as threads, TcpPlace as tcp, UnixPlace as unix, LinePlace as line: [
+suite!(Threads as threads, TcpPlace as tcp, UnixPlace as unix, LinePlace as line, StarPlace as star: [
     right_results,
     the_most_bytes_are_taken,
     nobody_leaves_before_the_last_has_come,
