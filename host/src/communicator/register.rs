@@ -18,8 +18,7 @@ impl Communicator {
     ///
     /// Buffers may be parts of larger allocations, which are mapped once however many of their parts are registered, and may
     /// overlap. Between processes they may be, on the CPU, [`Memory`](crate::Memory); on GPUs that, memory of
-    /// `cuMemAlloc`, and mapped memory that was made for file descriptors, as PyTorch's expandable segments are; the GPU of
-    /// memory of `cuMemAlloc` must be visible to all processes. In one process any memory will do, of GPUs also that of
+    /// `cuMemAlloc`, and mapped memory that was made for file descriptors, as PyTorch's expandable segments are. In one process any memory will do, of GPUs also that of
     /// stream-ordered pools.
     ///
     /// # Safety
