@@ -9,7 +9,8 @@ use crate::element::Element;
 use crate::error::Result;
 use crate::reach::Span;
 
-/// Memory that ranks in other processes can map once it is [registered](crate::Communicator::register); freed when dropped.
+/// Memory that ranks in other processes can map once it is [registered](crate::Communicator::register); freed when
+/// dropped.
 pub struct Memory {
     bytes: usize,
     place: Place,
@@ -52,8 +53,8 @@ impl Memory {
     /// Host memory as elements; `None` for a GPU's.
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
         let Place::Host(memory) = &self.place else { return None };
-        // SAFETY: a page's start, mapped with this length, of zeros or of what was written through the slice below; an element
-        // has any bits. Ranks write it in calls of this process only, which borrow it mutably.
+        // SAFETY: a page's start, mapped with this length, of zeros or of what was written through the slice below; an
+        // element has any bits. Ranks write it in calls of this process only, which borrow it mutably.
         Some(unsafe { std::slice::from_raw_parts(memory.start().cast(), self.bytes / size_of::<T>()) })
     }
 

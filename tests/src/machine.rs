@@ -23,11 +23,13 @@ pub trait Machine {
     /// How a report names it.
     fn name(&self) -> String;
     /// The ordinals of the ranks' GPUs; `None` on the CPU.
-    fn devices(&self) -> Option<&[u32]>;
+    fn devices(&self) -> Option<&[u32]> {
+        None
+    }
     /// World sizes that it can have: 1 up to this.
     fn most_ranks(&self) -> usize;
-    /// Whether each rank is a process of its own, of which this is one. Then it has one world size, and all processes check the
-    /// same properties at the same time.
+    /// Whether each rank is a process of its own, of which this is one. Then it has one world size, and all processes
+    /// check the same properties at the same time.
     fn in_processes(&self) -> bool {
         false
     }
@@ -42,17 +44,26 @@ pub trait Machine {
     ///
     /// # Errors
     /// The driver's.
-    fn streams(&self, rank: usize, count: usize) -> Result<Vec<Stream>>;
+    fn streams(&self, rank: usize, count: usize) -> Result<Vec<Stream>> {
+        let _ = (rank, count);
+        Ok(Vec::new())
+    }
     /// Makes `stream`, one of [`Machine::streams`], wait for what `rank`'s own stream has to do now.
     ///
     /// # Errors
     /// The driver's.
-    fn chain(&self, rank: usize, stream: &Stream) -> Result<()>;
+    fn chain(&self, rank: usize, stream: &Stream) -> Result<()> {
+        let _ = (rank, stream);
+        Ok(())
+    }
     /// Makes `rank`'s context that of this thread; nothing on the CPU.
     ///
     /// # Errors
     /// The driver's.
-    fn make_current(&self, rank: usize) -> Result<()>;
+    fn make_current(&self, rank: usize) -> Result<()> {
+        let _ = rank;
+        Ok(())
+    }
     /// Fresh memory of `rank`, with anything in it.
     ///
     /// # Errors
@@ -87,8 +98,8 @@ pub trait Memory {
     /// # Errors
     /// The driver's.
     fn fill(&mut self, offset: usize, bytes: usize, value: u8) -> Result<()>;
-    /// Makes the rank's work to come wait for some milliseconds, without waiting here. Does nothing where all ranks are threads of
-    /// this process, and waits here where they are processes.
+    /// Makes the rank's work to come wait for some milliseconds, without waiting here. Does nothing where all ranks
+    /// are threads of this process, and waits here where they are processes.
     ///
     /// # Errors
     /// The driver's.

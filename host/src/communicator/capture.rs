@@ -25,12 +25,12 @@ impl fmt::Debug for Captured {
 }
 
 impl Communicator {
-    /// Records the calls that `record` makes, and runs none of them. On GPUs each is made in one of `streams`, one a local rank; on
-    /// the CPU there are none.
+    /// Records the calls that `record` makes, and runs none of them. On GPUs each is made in one of `streams`, one a
+    /// local rank; on the CPU there are none.
     ///
     /// Between processes calls with [`Registered::Later`](crate::Registered::Later) can be replayed after
-    /// [`Communicator::finish_capture`]. Whoever captures streams by other means, into graphs of their own, makes the same calls; where
-    /// such a capture is given up half-way, its calls count all the same.
+    /// [`Communicator::finish_capture`]. Whoever captures streams by other means, into graphs of their own, makes the
+    /// same calls; where such a capture is given up half-way, its calls count all the same.
     ///
     /// # Errors
     /// That of `record`; [`Error::RankCount`] for streams that are not one a local rank; [`Error::Driver`].
@@ -72,15 +72,16 @@ impl Communicator {
         Graph::capture_all(streams, || record(self)).map(Work::Cuda)
     }
 
-    /// Runs what was recorded: on the CPU to its end, on GPUs in the order of `streams`, one a local rank, which need not be those
-    /// that were captured: those of the calls before, as for a call.
+    /// Runs what was recorded: on the CPU to its end, on GPUs in the order of `streams`, one a local rank, which need
+    /// not be those that were captured: those of the calls before, as for a call.
     ///
     /// # Safety
     /// - `captured` is of this communicator.
     /// - Of every recorded call: the buffers live until it is done, as for a call that is made now.
     ///
     /// # Errors
-    /// [`Error::RankCount`], [`Error::OtherStream`], [`Error::Driver`]; on the CPU those of [`Communicator::check`]; [`Error::Ended`].
+    /// [`Error::RankCount`], [`Error::OtherStream`], [`Error::Driver`]; on the CPU those of [`Communicator::check`];
+    /// [`Error::Ended`].
     pub unsafe fn replay(&mut self, captured: &Captured, streams: &[RawStream<'_>]) -> Result<()> {
         self.check_not_ended()?;
         match (&captured.0, &mut self.backend) {

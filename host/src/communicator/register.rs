@@ -12,22 +12,25 @@ use crate::request::Request;
 
 impl Communicator {
     /// Makes a buffer of each rank reachable for all, so that calls copy nothing: `spans` are those of
-    /// [`local_ranks`](Communicator::local_ranks), in order. All ranks call it, in the same order as their other `register`,
-    /// `release` and `finish_capture`, with buffers of one length. It returns when all have them, or fails on all within
+    /// [`local_ranks`](Communicator::local_ranks), in order. All ranks call it, in the same order as their other
+    /// `register`, `release` and `finish_capture`, with buffers of one length. It returns when all have them, or fails
+    /// on all within
     /// [`Options::connect_timeout`](crate::Options::connect_timeout). A call names them by [`CallOptions::registered`].
     ///
-    /// Buffers may be parts of larger allocations, which are mapped once however many of their parts are registered, and may
-    /// overlap. Between processes they may be, on the CPU, [`Memory`](crate::Memory); on GPUs that, memory of
-    /// `cuMemAlloc`, and mapped memory that was made for file descriptors, as PyTorch's expandable segments are. In one process any memory will do, of GPUs also that of
-    /// stream-ordered pools.
+    /// Buffers may be parts of larger allocations, which are mapped once however many of their parts are registered,
+    /// and may overlap. Between processes they may be, on the CPU, [`Memory`](crate::Memory); on GPUs that, memory of
+    /// `cuMemAlloc`, and mapped memory that was made for file descriptors, as PyTorch's expandable segments are. In
+    /// one process any memory will do, of GPUs also that of stream-ordered pools.
     ///
     /// # Safety
-    /// Each `span` is memory that stays allocated until the registration is [released](Communicator::release), or the communicators of
-    /// *all* ranks are dropped.
+    /// Each `span` is memory that stays allocated until the registration is [released](Communicator::release), or the
+    /// communicators of *all* ranks are dropped.
     ///
     /// # Errors
-    /// [`Error::RankCount`], [`Error::WrongMemory`]; on every rank the same [`Error::Disagreement`] where lengths differ, and
-    /// [`Error::NotShareable`]; [`Error::OutsideRegistration`] for a span that its allocation does not hold; [`Error::Driver`],
+    /// [`Error::RankCount`], [`Error::WrongMemory`]; on every rank the same [`Error::Disagreement`] where lengths
+    /// differ, and
+    /// [`Error::NotShareable`]; [`Error::OutsideRegistration`] for a span that its allocation does not hold;
+    /// [`Error::Driver`],
     /// [`Error::Host`], and on the other ranks [`Error::RankFailed`]; [`Error::Rendezvous`]; [`Error::Ended`].
     pub unsafe fn register(&mut self, spans: &[Span]) -> Result<Registration> {
         self.check_not_ended()?;
@@ -39,12 +42,13 @@ impl Communicator {
         of_backend!(&mut self.backend, ranks => ranks.reach_mut().register(meeting.as_ref(), spans))
     }
 
-    /// Takes a registration back. All ranks call it; it waits for all work on the GPUs that this process drives, and when it returns no rank
-    /// reaches the buffers any more: their memory may be freed.
+    /// Takes a registration back. All ranks call it; it waits for all work on the GPUs that this process drives, and
+    /// when it returns no rank reaches the buffers any more: their memory may be freed.
     ///
     /// # Errors
-    /// [`Error::NotRegistered`], [`Error::Driver`], and on the other ranks [`Error::RankFailed`]; [`Error::Disagreement`] where ranks release
-    /// different ones; [`Error::Rendezvous`]. Each rank's own is gone all the same.
+    /// [`Error::NotRegistered`], [`Error::Driver`], and on the other ranks [`Error::RankFailed`];
+    /// [`Error::Disagreement`] where ranks release different ones; [`Error::Rendezvous`]. Each rank's own is gone all
+    /// the same.
     pub fn release(&mut self, registration: Registration) -> Result<()> {
         let timeout = self.options.connect_timeout;
         let meeting = self.line.as_ref().map(|line| Meeting::new(line, timeout)).transpose()?;
@@ -64,17 +68,18 @@ impl Communicator {
         }
     }
 
-    /// Makes known to all ranks the buffers of calls that were captured as [`Registered::Later`] since the last time: of any
-    /// number of calls and graphs. All ranks call it, after they have captured the same calls in the same order, and before any of
-    /// those graphs is launched. What graphs that are gone have held is free again; for that it waits for all work on this process's GPUs.
+    /// Makes known to all ranks the buffers of calls that were captured as [`Registered::Later`] since the last time:
+    /// of any number of calls and graphs. All ranks call it, after they have captured the same calls in the same
+    /// order, and before any of those graphs is launched. What graphs that are gone have held is free again; for that
+    /// it waits for all work on this process's GPUs.
     ///
-    /// Not while a stream is being captured. The memory of the buffers stays allocated as long as the graph may be launched on any
-    /// rank.
+    /// Not while a stream is being captured. The memory of the buffers stays allocated as long as the graph may be
+    /// launched on any rank.
     ///
     /// # Errors
-    /// On every rank the same [`Error::Disagreement`] for the first call that is not the same on all, and [`Error::NotShareable`];
-    /// otherwise as [`Communicator::register`]. Then the graphs captured since the last time must not be launched: their kernels
-    /// would find no buffers, leave at once, and [`Communicator::check`] says so.
+    /// On every rank the same [`Error::Disagreement`] for the first call that is not the same on all, and
+    /// [`Error::NotShareable`]; otherwise as [`Communicator::register`]. Then the graphs captured since the last time
+    /// must not be launched: their kernels would find no buffers, leave at once, and [`Communicator::check`] says so.
     pub fn finish_capture(&mut self) -> Result<()> {
         self.check_not_ended()?;
         let Some(line) = &self.line else { return Ok(()) };

@@ -5,13 +5,16 @@ use crate::cuda::RawStream;
 use crate::error::{Error, Result};
 
 impl Communicator {
-    /// From here on calls come on the streams `to`, and wait there, on the GPU, for all that is in the streams `from`, on which they came so
-    /// far: one of each for each local rank. A call on another stream than the last one is refused otherwise.
+    /// From here on calls come on the streams `to`, and wait there, on the GPU, for all that is in the streams `from`,
+    /// on which they came so far: one of each for each local rank. A call on another stream than the last one is
+    /// refused otherwise.
     ///
-    /// Streams that are being captured need not be named: what they record runs when it is replayed. On the CPU there is nothing to do.
+    /// Streams that are being captured need not be named: what they record runs when it is replayed. On the CPU there
+    /// is nothing to do.
     ///
     /// # Errors
-    /// [`Error::RankCount`]; [`Error::OtherStream`] where the last call came on another stream than `from` says; [`Error::Driver`].
+    /// [`Error::RankCount`]; [`Error::OtherStream`] where the last call came on another stream than `from` says;
+    /// [`Error::Driver`].
     pub fn change_streams(&mut self, from: &[RawStream<'_>], to: &[RawStream<'_>]) -> Result<()> {
         let local = self.members.local as usize;
         let Backend::Cuda(ranks) = &mut self.backend else { return Ok(()) };
@@ -21,7 +24,8 @@ impl Communicator {
         }
     }
 
-    /// Waits for all work on the GPUs that this process drives, in whatever stream. The next call may come on any stream.
+    /// Waits for all work on the GPUs that this process drives, in whatever stream. The next call may come on any
+    /// stream.
     ///
     /// # Errors
     /// [`Error::Driver`].

@@ -1,8 +1,8 @@
 //! On which streams calls come. Uses `raw.rs`.
 //!
-//! Two calls of a rank at a time would each wait for peers that wait for the other. So a call on another stream than the last
-//! is refused, unless both streams have been put in order here. Nothing is done for a call on the same stream; and no stream is
-//! used but those that the caller lends now, since the last call's may have been destroyed.
+//! Two calls of a rank at a time would each wait for peers that wait for the other. So a call on another stream than
+//! the last is refused, unless both streams have been put in order here. Nothing is done for a call on the same
+//! stream; and no stream is used but those that the caller lends now, since the last call's may have been destroyed.
 
 use super::ranks::CudaRanks;
 use super::raw::{Context, DriverError, Event};
@@ -39,8 +39,8 @@ impl Turn {
         Ok(())
     }
 
-    /// Makes what comes into `to` wait for what is in `from`, if that is where calls come so far; from here on they come in `to`.
-    /// False: they come elsewhere.
+    /// Makes what comes into `to` wait for what is in `from`, if that is where calls come so far; from here on they
+    /// come in `to`. False: they come elsewhere.
     pub(super) fn change(&mut self, from: RawStream<'_>, to: RawStream<'_>) -> std::result::Result<bool, DriverError> {
         if self.last.is_some_and(|last| last != number(from)) {
             return Ok(false);

@@ -1,4 +1,5 @@
-//! Ranks that are processes of their own: how they come to one communicator, whatever the backend. Uses `std`, `rustix` and a
+//! Ranks that are processes of their own: how they come to one communicator, whatever the backend. Uses `std`,
+//! `rustix` and a
 //! [`Rendezvous`](crate::rendezvous::Rendezvous).
 //!
 //! | file | what |
@@ -23,9 +24,9 @@
 //!
 //! The caller's rendezvous serves the first two; the line lives as long as the communicator.
 //!
-//! Nothing is left behind, however it ends: the memory has no name, the sockets are abstract ones, and descriptors are closed
-//! once the memory is mapped. Memory lives until the last process that has mapped it unmaps it or ends: a rank that leaves
-//! takes nothing from its peers.
+//! Nothing is left behind, however it ends: the memory has no name and is not in `/dev/shm`, however small that is,
+//! the sockets are abstract ones, and descriptors are closed once the memory is mapped. Memory lives until the last
+//! process that has mapped it unmaps it or ends: a rank that leaves takes nothing from its peers.
 
 mod agreement;
 mod descriptors;

@@ -1,5 +1,5 @@
-//! Captured calls whose buffers are not registered yet: noted when they are recorded, compared and made known when the capture
-//! is finished. A graph holds the rows of its calls; with the graph they come back.
+//! Captured calls whose buffers are not registered yet: noted when they are recorded, compared and made known when the
+//! capture is finished. A graph holds the rows of its calls; with the graph they come back.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -86,8 +86,8 @@ impl<M> Captured<M> {
     /// Notes a call of `lease`'s graph, and gives the row that its kernel is to read, if it needs one.
     ///
     /// # Errors
-    /// [`Error::TooManyCaptured`]: as many calls are captured as there is room for. Rows of graphs that are gone are free after the next
-    /// finish.
+    /// [`Error::TooManyCaptured`]: as many calls are captured as there is room for. Rows of graphs that are gone are
+    /// free after the next finish.
     pub(crate) fn note(&mut self, recorded: Recorded, lease: &Arc<Lease>) -> Result<Option<u32>> {
         let row = match recorded.buffers {
             None => None,
@@ -127,8 +127,8 @@ impl<M> Captured<M> {
     /// Compares the calls since the last finish with those of all ranks, and makes their buffers known.
     ///
     /// # Errors
-    /// On every rank the same [`Error::Disagreement`] for the first call that is not the same on all; those of [`reach`]. The
-    /// calls are forgotten; their rows stay empty, and kernels that find them so leave.
+    /// On every rank the same [`Error::Disagreement`] for the first call that is not the same on all; those of
+    /// [`reach`]. The calls are forgotten; their rows stay empty, and kernels that find them so leave.
     pub(super) fn finish<S: Sharing<Mapping = M>>(
         &mut self,
         sharing: &S,

@@ -1,4 +1,5 @@
-//! Buffers of each rank made reachable for all, in three steps that all ranks take together: tell, send descriptors, map.
+//! Buffers of each rank made reachable for all, in three steps that all ranks take together: tell, send descriptors,
+//! map.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Weak};
@@ -77,8 +78,8 @@ impl Offer {
 /// Makes `spans` of this rank, which are as many as those of each other one and as long, reachable for all.
 ///
 /// # Errors
-/// On every rank the same [`Error::Disagreement`] where lengths differ, and [`Error::NotShareable`] for a buffer that others
-/// cannot map; else that of the step that failed, and [`Error::RankFailed`] on the other ranks.
+/// On every rank the same [`Error::Disagreement`] where lengths differ, and [`Error::NotShareable`] for a buffer that
+/// others cannot map; else that of the step that failed, and [`Error::RankFailed`] on the other ranks.
 pub(super) fn reach<S: Sharing>(
     sharing: &S,
     opened: &mut Opened<S::Mapping>,

@@ -1,5 +1,5 @@
-//! How ranks reach each other's buffers: those that all of them have registered, and those of captured calls, which are made
-//! known when the capture is finished. Knows nothing of a backend but [`Sharing`]; uses `processes/`.
+//! How ranks reach each other's buffers: those that all of them have registered, and those of captured calls, which
+//! are made known when the capture is finished. Knows nothing of a backend but [`Sharing`]; uses `processes/`.
 //!
 //! | file | what |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `registration.rs` | buffers by name, and the table that a call looks them up in |
 //! | `captured.rs` | captured calls until they are finished, and the rows that their kernels read |
 //!
-//! Whether a call's buffers are registered is what its caller declares, on all ranks the same. Nothing is looked for in a cache
-//! that one rank has and another has not.
+//! Whether a call's buffers are registered is what its caller declares, on all ranks the same. Nothing is looked for
+//! in a cache that one rank has and another has not.
 
 use std::os::fd::OwnedFd;
 
@@ -38,7 +38,8 @@ pub(crate) trait Sharing {
     /// Another process's allocation, in reach as long as this lives.
     type Mapping: Send + Sync;
 
-    /// The allocation of this process in which `rank`'s `span` lies as a whole, and descriptors by which other processes map it.
+    /// The allocation of this process in which `rank`'s `span` lies as a whole, and descriptors by which other
+    /// processes map it.
     fn export(&self, rank: u32, span: Span) -> Result<(Allocation, Vec<OwnedFd>)>;
 
     /// Where another process's allocation starts here, and what keeps it in reach.
@@ -47,7 +48,8 @@ pub(crate) trait Sharing {
     /// Lets the local ranks use what `rank`, of this process, has at `span`.
     fn adopt(&self, rank: u32, span: Span) -> Result<()>;
 
-    /// A number that no other allocation of this process has or had; `None` where nothing is allocated any more, or nobody knows.
+    /// A number that no other allocation of this process has or had; `None` where nothing is allocated any more, or
+    /// nobody knows.
     fn id(&self, span: Span) -> Option<u64>;
 
     /// Writes a row of the local rank's memory, and waits until kernels see it.

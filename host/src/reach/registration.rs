@@ -30,20 +30,20 @@ impl Registration {
 /// Whether the buffers of a call are registered: the same on all ranks, which declare it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Registered {
-    /// They are not. In one process ranks reach each other's buffers all the same; between processes only what is pushed or
-    /// staged can be used.
+    /// They are not. In one process ranks reach each other's buffers all the same; between processes only what is
+    /// pushed or staged can be used.
     #[default]
     No,
-    /// Each rank's input lies in what it registered as `input`, and its output in `output`, which may be the same; on all ranks
-    /// at the same distance from the start.
+    /// Each rank's input lies in what it registered as `input`, and its output in `output`, which may be the same; on
+    /// all ranks at the same distance from the start.
     By {
         /// Where inputs are.
         input: Registration,
         /// Where outputs are.
         output: Registration,
     },
-    /// They will be: the call is captured, and [`Communicator::finish_capture`](crate::Communicator::finish_capture) makes the
-    /// buffers of all ranks known before the graph is launched.
+    /// They will be: the call is captured, and [`Communicator::finish_capture`](crate::Communicator::finish_capture)
+    /// makes the buffers of all ranks known before the graph is launched.
     Later,
 }
 

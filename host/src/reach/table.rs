@@ -1,4 +1,5 @@
-//! All that a communicator's ranks reach of each other's buffers: the table behind `register`, `release` and `finish_capture`.
+//! All that a communicator's ranks reach of each other's buffers: the table behind `register`, `release` and
+//! `finish_capture`.
 
 use std::sync::Arc;
 

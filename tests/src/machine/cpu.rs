@@ -16,10 +16,6 @@ impl Machine for CpuMachine {
         format!("CPU ranks, {} cores", std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    fn devices(&self) -> Option<&[u32]> {
-        None
-    }
-
     fn most_ranks(&self) -> usize {
         MAX_RANKS
     }
@@ -31,18 +27,6 @@ impl Machine for CpuMachine {
 
     fn communicator(&self, world: usize, options: Options) -> allfold::Result<Communicator> {
         Communicator::cpu_with(world, options)
-    }
-
-    fn streams(&self, _rank: usize, _count: usize) -> Result<Vec<Stream>> {
-        Ok(Vec::new())
-    }
-
-    fn chain(&self, _rank: usize, _stream: &Stream) -> Result<()> {
-        Ok(())
-    }
-
-    fn make_current(&self, _rank: usize) -> Result<()> {
-        Ok(())
     }
 
     fn memory(&self, _rank: usize, bytes: usize) -> Result<Box<dyn Memory>> {

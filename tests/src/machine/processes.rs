@@ -1,4 +1,5 @@
-//! Ranks as processes, on the CPU or on GPUs, seen from one of them: memory is this process's own, and the rendezvous is the test's.
+//! Ranks as processes, on the CPU or on GPUs, seen from one of them: memory is this process's own, and the rendezvous
+//! is the test's.
 
 use std::time::Duration;
 
@@ -21,10 +22,6 @@ impl Machine for ProcessMachine<'_> {
         format!("rank {} of {} processes", self.0.rank(), self.0.world())
     }
 
-    fn devices(&self) -> Option<&[u32]> {
-        None
-    }
-
     fn most_ranks(&self) -> usize {
         self.0.world() as usize
     }
@@ -43,18 +40,6 @@ impl Machine for ProcessMachine<'_> {
             true => Communicator::connect_cpu_with(self.0, options),
             false => Err(Error::WorldSize { world }),
         }
-    }
-
-    fn streams(&self, _rank: usize, _count: usize) -> Result<Vec<Stream>> {
-        Ok(Vec::new())
-    }
-
-    fn chain(&self, _rank: usize, _stream: &Stream) -> Result<()> {
-        Ok(())
-    }
-
-    fn make_current(&self, _rank: usize) -> Result<()> {
-        Ok(())
     }
 
     fn memory(&self, _rank: usize, bytes: usize) -> Result<Box<dyn Memory>> {

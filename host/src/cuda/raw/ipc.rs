@@ -5,8 +5,8 @@ use cust::sys::{CUipcMem_flags, CUipcMemHandle};
 use super::{Context, DriverError, driver_call, release};
 use crate::reach::IPC_BYTES;
 
-/// A mapping of another process's allocation. Dropped, it is unmapped here, unless it is mapped by another value too. The other
-/// process must not free the memory before.
+/// A mapping of another process's allocation. Dropped, it is unmapped here, unless it is mapped by another value too.
+/// The other process must not free the memory before.
 #[derive(Debug)]
 pub struct IpcMemory {
     context: Context,
@@ -35,8 +35,8 @@ impl IpcMemory {
     ///
     /// # Errors
     ///
-    /// `cuIpcOpenMemHandle_v2` failed: code 101 where this process does not see the memory's GPU, 201 for a handle of its own, 217 without
-    /// peer access.
+    /// `cuIpcOpenMemHandle_v2` failed: code 101 where this process does not see the memory's GPU, 201 for a handle of
+    /// its own, 217 without peer access.
     pub fn open(context: &Context, handle: &[u8; IPC_BYTES]) -> Result<Self, DriverError> {
         let _current = context.enter()?;
         let handle = CUipcMemHandle { reserved: handle.map(|byte| byte as _) };

@@ -14,8 +14,8 @@ use crate::reach::Span;
 
 const DESCRIPTOR: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-/// A mapping of physical memory for one device. Dropped, it is unmapped here; the memory lives as long as any process has it
-/// mapped. Not initialised.
+/// A mapping of physical memory for one device. Dropped, it is unmapped here; the memory lives as long as any process
+/// has it mapped. Not initialised.
 #[derive(Debug)]
 pub struct ShareableMemory {
     context: Context,
@@ -50,13 +50,14 @@ impl ShareableMemory {
         Ok((Self::map(context, &[(physical, bytes)])?, descriptor))
     }
 
-    /// Memory of other processes, mapped for `context`'s device one piece behind another: each by its descriptor, made by
+    /// Memory of other processes, mapped for `context`'s device one piece behind another: each by its descriptor, made
+    /// by
     /// [`ShareableMemory::create`] or [`export`], and its length, of which a few bytes may be missing.
     ///
     /// # Errors
     ///
-    /// As [`ShareableMemory::create`]; code 1 where a descriptor is of another kind or the memory is of another length, or
-    /// the devices cannot reach each other.
+    /// As [`ShareableMemory::create`]; code 1 where a descriptor is of another kind or the memory is of another
+    /// length, or the devices cannot reach each other.
     pub fn import(context: &Context, pieces: &[(&OwnedFd, usize)]) -> Result<Self, DriverError> {
         let _current = context.enter()?;
         let import = |&(descriptor, bytes): &(&OwnedFd, usize)| {
@@ -112,8 +113,8 @@ impl Drop for ShareableMemory {
     }
 }
 
-/// The pieces of mapped memory from that at `span`'s start to that at its end: address, length and descriptor of each. They were
-/// made for descriptors, by whomever.
+/// The pieces of mapped memory from that at `span`'s start to that at its end: address, length and descriptor of each.
+/// They were made for descriptors, by whomever.
 ///
 /// # Errors
 ///
