@@ -16,23 +16,24 @@ impl Communicator {
     /// where keys are the same; none for a rank that gives no color. For a communicator of which this process drives one rank.
     ///
     /// All ranks call it, each with a color and a key of its own. Every rank has its part then, or all fail, within the
-    /// parent's [`Options::connect_timeout`](crate::Options::connect_timeout). A part has the parent's options and, on a GPU, holds blocks beside it. It is
-    /// a communicator like any other: it may be used in turn with its parent, outlive it, and be split again.
+    /// parent's [`Options::connect_timeout`](crate::Options::connect_timeout). A part has the parent's options and, on a GPU,
+    /// holds blocks beside it ([`Options::max_blocks`](crate::Options::max_blocks)). It is a communicator like any other: it may
+    /// be used in turn with its parent, outlive it, and be split again.
     ///
     /// ```
     /// use allfold::{Communicator, RankBuffers, ReduceOp, rendezvous};
     ///
     /// std::thread::scope(|scope| {
     ///     for seat in rendezvous::local(4).expect("1 to 8 ranks") {
-    ///         scope.spawn(move || -> Result<(), allfold::Error> {
-    ///             let mut all = Communicator::connect_cpu(&seat)?;
+    ///         scope.spawn(move || {
+    ///             let mut all = Communicator::connect_cpu(&seat).expect("all ranks come");
     ///             let rank = all.local_ranks().start as u32;
     ///             // Ranks 0 and 1, and ranks 2 and 3.
-    ///             let mut pair = all.split(Some(rank / 2), 0)?.expect("a color was given");
+    ///             let pair = all.split(Some(rank / 2), 0).expect("all ranks come");
     ///             let mut data = [rank as f32];
-    ///             pair.all_reduce(&[RankBuffers::in_place(&mut data)], ReduceOp::Sum)?;
+    ///             let buffers = [RankBuffers::in_place(&mut data)];
+    ///             pair.expect("a color was given").all_reduce(&buffers, ReduceOp::Sum).expect("both ranks call");
     ///             assert_eq!(data, [if rank < 2 { 0.0 + 1.0 } else { 2.0 + 3.0 }]);
-    ///             Ok(())
     ///         });
     ///     }
     /// });

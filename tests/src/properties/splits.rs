@@ -1,6 +1,6 @@
 //! Splits: communicators over some of the ranks of another one.
 
-use allfold::{Communicator, Preset, RankBuffers, ReduceOp};
+use allfold::{Communicator, Dtype, Options, Preset, RankBuffers, ReduceOp};
 use anyhow::{Context, Result, ensure};
 
 use crate::data::mix;
@@ -87,7 +87,9 @@ fn check(bench: &Bench, part: &Part, memories: &[Box<dyn Memory>]) -> Result<()>
 }
 
 fn whole(bench: &Bench, world: usize) -> Result<Part> {
-    let comm = bench.communicator(world, bench.options(Preset::Allfold, BYTES))?;
+    // Few blocks: there is room for all parts beside it, also where all ranks share a GPU.
+    let options = Options { dtypes: vec![Dtype::F32], max_blocks: Some(4), ..bench.options(Preset::Allfold, BYTES) };
+    let comm = bench.communicator(world, options)?;
     Ok(Part { ranks: (0..world).collect(), comm: Some(comm) })
 }
 
