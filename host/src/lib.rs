@@ -133,6 +133,9 @@
 //! `mpi`: `rendezvous::Mpi`, where processes meet that MPI has started; by the crate `mpi`, which is part of what users see. To build
 //! it takes an MPI with its compiler `mpicc`, and `libclang`. Tested with Open MPI 4.1, as Debian 12 has it.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("allfold is for Linux: it shares memory by memfd, and descriptors over Unix sockets");
+
 mod arguments;
 mod buffers;
 mod communicator;

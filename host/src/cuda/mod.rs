@@ -13,7 +13,7 @@
 //! | `connect.rs` | the same where peers are other processes |
 //! | `status.rs` | the words that kernels and host leave for each other |
 //! | `sharing.rs` | buffers that other processes map, and the rows of captured calls |
-//! | `rank.rs`, `turn.rs` | what a rank has; the order of its calls on several streams |
+//! | `rank.rs`, `turn.rs`, `turns.rs` | what a rank has; on which stream its calls come; the same of all |
 //! | `ranks.rs` | workspaces and streams of all ranks; a plan made into launches |
 
 mod connect;
@@ -32,6 +32,7 @@ mod sharing;
 mod status;
 mod stream;
 mod turn;
+mod turns;
 
 pub use device::Device;
 pub use driver::DriverMissing;

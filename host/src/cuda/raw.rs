@@ -23,7 +23,7 @@ mod stream;
 pub use capture::{Capture, CapturedGraph, CapturingGraph, ExecutableGraph};
 pub use context::{Context, Current};
 pub use device::DeviceHandle;
-pub use ipc::IpcMemory;
+pub use ipc::{IPC_BYTES, IpcMemory};
 pub use memory::DeviceMemory;
 pub use module::{Function, Module, Start};
 pub use pointer::{Pointer, PointerKind, Pool};

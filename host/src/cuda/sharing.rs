@@ -4,9 +4,11 @@ use std::os::fd::OwnedFd;
 
 use allfold_kernels::protocol::abi::ROW_WORDS;
 
-use super::raw::{Context, DeviceMemory, IpcMemory, Pointer, PointerKind, ShareableMemory, export};
+use super::raw::{Context, DeviceMemory, IPC_BYTES, IpcMemory, Pointer, PointerKind, ShareableMemory, export};
 use crate::error::{Error, Result};
-use crate::reach::{Allocation, Shared, Sharing, Span};
+use crate::reach::{self, Allocation, Shared, Sharing, Span};
+
+const _: () = assert!(IPC_BYTES == reach::IPC_BYTES);
 
 /// Bytes of a row.
 const ROW_BYTES: u64 = 8 * ROW_WORDS as u64;
@@ -81,7 +83,7 @@ impl Sharing for CudaSharing {
                 Ok((Allocation { span, id, shared: Shared::Ipc(context.ipc_handle(span.address)?) }, Vec::new()))
             }
             PointerKind::Virtual { has_descriptor: true } => {
-                let pieces = export(context, span)?;
+                let pieces = export(context, span.address, span.bytes)?;
                 let address = pieces.first().map_or(span.address, |&(start, ..)| start);
                 let lengths: Vec<_> = pieces.iter().map(|&(_, bytes, _)| bytes).collect();
                 let span = Span { address, bytes: lengths.iter().sum() };

@@ -3,7 +3,9 @@
 use cust::sys::{CUipcMem_flags, CUipcMemHandle};
 
 use super::{Context, DriverError, driver_call, release};
-use crate::reach::IPC_BYTES;
+
+/// Bytes of a handle.
+pub const IPC_BYTES: usize = 64;
 
 /// A mapping of another process's allocation. Dropped, it is unmapped here, unless it is mapped by another value too.
 /// The other process must not free the memory before.

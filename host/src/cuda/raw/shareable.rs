@@ -10,7 +10,6 @@ use cust::sys::{
 };
 
 use super::{Context, DriverError, driver_call, release};
-use crate::reach::Span;
 
 const DESCRIPTOR: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
@@ -113,17 +112,17 @@ impl Drop for ShareableMemory {
     }
 }
 
-/// The pieces of mapped memory from that at `span`'s start to that at its end: address, length and descriptor of each.
+/// The pieces of mapped memory from that at `address` to that at its end, `bytes` further: address, length and descriptor of each.
 /// They were made for descriptors, by whomever.
 ///
 /// # Errors
 ///
 /// Code 1: one of them was not, or nothing is mapped there.
-pub fn export(context: &Context, span: Span) -> Result<Vec<(u64, u64, OwnedFd)>, DriverError> {
+pub fn export(context: &Context, address: u64, bytes: u64) -> Result<Vec<(u64, u64, OwnedFd)>, DriverError> {
     let mut pieces = Vec::new();
-    let mut next = span.address;
+    let mut next = address;
     // At least the piece of an empty one.
-    while pieces.is_empty() || next < span.address + span.bytes {
+    while pieces.is_empty() || next < address + bytes {
         let (start, bytes) = context.range(next)?;
         let _current = context.enter()?;
         let mut handle = 0;
