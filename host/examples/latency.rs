@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use allfold::cuda::{Context, Device, DeviceMemory, Event, Graph, Stream};
 use allfold::rendezvous::{Environment, Rendezvous};
-use allfold::{CallOptions, Communicator, Options, RankBuffers, ReduceOp, Registered, Span};
+use allfold::{CallOptions, Communicator, Dtype, Options, RankBuffers, ReduceOp, Registered, Span};
 use half::bf16;
 
 /// Replays, of which the first two are not counted.
@@ -39,8 +39,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let context: Context = device.context()?;
     let stream = Stream::new(&context)?;
     let begun = Instant::now();
-    let options =
-        Options { max_blocks: Some(device.multiprocessors), captured_calls: 4096, ..Options::for_processes() };
+    // What is not declared is not loaded.
+    let options = Options {
+        dtypes: vec![Dtype::Bf16],
+        max_blocks: Some(device.multiprocessors),
+        captured_calls: if how == "captured" { 4096 } else { 0 },
+        ..Options::for_processes()
+    };
     let mut comm = Communicator::connect_cuda_with(ordinal, &rendezvous, options)?;
     let connected = begun.elapsed();
     let gate = DeviceMemory::alloc(&context, GATE_BYTES)?;

@@ -57,6 +57,10 @@ impl Communicator {
     ///
     /// Ranks that share a GPU from several processes take turns on it by time slices, and wait long for each other.
     ///
+    /// Each process has addresses of its own for the memory that all of them map. Where a location has several, the
+    /// manual of PTX asks for proxy fences between accesses by one and by another, which no kernel here has; see
+    /// *One address* in `docs/axioms.md`.
+    ///
     /// # Errors
     /// Those of [`Communicator::cuda_with`] and of [`Communicator::connect_cpu_with`]; [`Error::Driver`]
     /// also where a peer's memory cannot be mapped.
