@@ -1,0 +1,153 @@
+//! Buffers that cannot be registered, and ranks that do not come to it: the same error on every rank, in time, and the communicator
+//! is as good as before wherever its line is.
+
+mod meet;
+
+use std::time::{Duration, Instant};
+
+use allfold::rendezvous::{Rendezvous, RendezvousError, Unix};
+use allfold::{
+    CallOptions, Communicator, Error, Memory, Options, RankBuffers, ReduceOp, Registered, Registration, Span,
+};
+use meet::held::Held;
+use meet::{Case, on_all};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+const BYTES: usize = 1 << 14;
+
+fn connect(seat: &Unix, timeout: Duration) -> Communicator {
+    let options = Options { connect_timeout: timeout, captured_calls: 4, ..Options::for_processes() };
+    Communicator::connect_cpu_with(seat, options).expect("all ranks come")
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn register(comm: &mut Communicator, span: Span) -> Result<Registration, Error> {
+    // SAFETY: every test keeps the memory as long as the communicator.
+    unsafe { comm.register(&[span]) }
+}
+
+/// A call that uses the buffers, and its sum.
+fn sums(comm: &mut Communicator, memory: &mut Memory, name: Registration) {
+    let world = comm.world() as f32;
+    let call = CallOptions { registered: Registered::By { input: name, output: name }, ..CallOptions::default() };
+    let data = memory.as_mut_slice::<f32>().expect("host memory");
+    data.fill(1.0);
+    let plan = comm.all_reduce_with(&[RankBuffers::in_place(data)], ReduceOp::Sum, &call).expect("all ranks call");
+    assert!(data.iter().all(|&x| x == world), "{plan:?}");
+}
+
+#[test]
+fn what_others_cannot_map_is_named_on_every_rank() {
+    on_all("what_others_cannot_map_is_named_on_every_rank", Case(3, 0), |seat| {
+        let mut comm = connect(seat, LONG);
+        let before = Held::now();
+        let own = vec![0_u8; BYTES];
+        let mut memory = Memory::host(BYTES).expect("a little memory");
+        for turn in 0..3 {
+            // One rank has memory of its process alone, or two have.
+            let bad = if turn == 2 { seat.rank() > 0 } else { seat.rank() == turn };
+            let span = if bad { Span::of(&own) } else { memory.span() };
+            let error = register(&mut comm, span).expect_err("it cannot be mapped");
+            let who = if turn == 2 { 1 } else { turn };
+            assert!(matches!(&error, Error::NotShareable { rank, .. } if *rank == who), "{error:?}");
+            assert!(error.to_string().contains("allfold::Memory"), "{error}");
+        }
+        let name = register(&mut comm, memory.span()).expect("all can be mapped");
+        sums(&mut comm, &mut memory, name);
+        comm.release(name).expect("all ranks release it");
+        drop(memory);
+        before.check("after registrations");
+    });
+}
+
+#[test]
+fn a_rank_that_does_not_come_is_missed_in_time() {
+    for (number, finish) in [(0, false), (1, true)] {
+        on_all("a_rank_that_does_not_come_is_missed_in_time", Case(3, number), |seat| {
+            let mut comm = connect(seat, Duration::from_secs(2));
+            let memory = Memory::host(BYTES).expect("a little memory");
+            let begun = Instant::now();
+            if seat.rank() == 1 {
+                // It lives, and does something else meanwhile.
+                std::thread::sleep(Duration::from_secs(6));
+                return;
+            }
+            let error = match finish {
+                true => comm.finish_capture(),
+                false => register(&mut comm, memory.span()).map(drop),
+            };
+            let error = error.expect_err("rank 1 does not come");
+            assert!(
+                matches!(&error, Error::Rendezvous(RendezvousError::Missing { missing }) if *missing == [1]),
+                "{error:?}"
+            );
+            assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        });
+    }
+}
+
+#[test]
+fn a_rank_that_is_gone_is_named() {
+    on_all("a_rank_that_is_gone_is_named", Case(3, 0), |seat| {
+        let mut comm = connect(seat, LONG);
+        let memory = Memory::host(BYTES).expect("a little memory");
+        let begun = Instant::now();
+        if seat.rank() == 2 {
+            return;
+        }
+        let error = register(&mut comm, memory.span()).expect_err("rank 2 has left");
+        assert!(matches!(error, Error::Rendezvous(RendezvousError::Gone { rank: 2 })), "{error:?}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        // What was made before works on, as far as it needs no line.
+        comm.check().expect("nothing was given up");
+        seat.barrier(Instant::now() + LONG).expect_err("rank 2 is gone from there too");
+    });
+}
+
+#[test]
+fn a_rank_out_of_file_descriptors_fails_on_all() {
+    on_all("a_rank_out_of_file_descriptors_fails_on_all", Case(2, 0), |seat| {
+        let mut comm = connect(seat, LONG);
+        let mut memory = Memory::host(BYTES).expect("a little memory");
+        // Threads have their names once they run.
+        let name = register(&mut comm, memory.span()).expect("nothing is short");
+        sums(&mut comm, &mut memory, name);
+        comm.release(name).expect("all ranks release it");
+        let before = Held::now();
+        let usual = getrlimit(Resource::Nofile);
+        let open = std::fs::read_dir("/proc/self/fd").expect("/proc").count() as u64 - 1;
+        let mut failed = 0;
+        for more in 0..8 {
+            if seat.rank() == 1 {
+                let low = Rlimit { current: Some(open + more), ..usual };
+                setrlimit(Resource::Nofile, low).expect("it is lower");
+            }
+            let result = register(&mut comm, memory.span());
+            setrlimit(Resource::Nofile, usual).expect("it was the limit before");
+            match (result, seat.rank()) {
+                (Ok(name), _) => {
+                    sums(&mut comm, &mut memory, name);
+                    comm.release(name).expect("all ranks release it");
+                }
+                (Err(Error::Host { .. }), 1) | (Err(Error::RankFailed { rank: 1, .. }), 0) => failed += 1,
+                other => panic!("{more} more descriptors: {other:?}"),
+            }
+            before.check(&format!("{more} more descriptors"));
+        }
+        assert!((1..8).contains(&failed), "{failed} of 8 failed");
+    });
+}
+
+#[test]
+fn ranks_that_release_different_names_are_told() {
+    on_all("ranks_that_release_different_names_are_told", Case(2, 0), |seat| {
+        let mut comm = connect(seat, LONG);
+        let memory = Memory::host(BYTES).expect("a little memory");
+        let names = [0, 1].map(|_| register(&mut comm, memory.span()).expect("both are alike"));
+        let error = comm.release(names[seat.rank() as usize]).expect_err("they differ");
+        assert!(matches!(error, Error::Disagreement { .. }), "{error:?}");
+        let error = comm.release(names[seat.rank() as usize]).expect_err("it is gone");
+        assert!(matches!(error, Error::NotRegistered), "{error:?}");
+    });
+}
