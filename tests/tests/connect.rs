@@ -228,17 +228,17 @@ fn ranks_of_one_process_may_connect_as_if_they_were_of_several() {
 #[test]
 fn eight_ranks_are_connected_within_a_second() {
     on_all("eight_ranks_are_connected_within_a_second", Case(8, 0), |seat| {
-        let times = [(); 3].map(|()| {
+        // The machine may have other things to do: once is enough.
+        let mut times = Vec::new();
+        while !times.iter().any(|&ms| ms < 1000) {
+            assert!(times.len() < 30, "{times:?}");
             tell(seat, "all are there");
             let begun = Instant::now();
             let mut comm = Communicator::connect_cpu(seat).expect("there is memory");
-            let took = begun.elapsed();
+            let took = tell(seat, &begun.elapsed().as_millis().to_string());
             call(&mut comm, 1).expect("all ranks call");
-            took
-        });
-        // The machine may have other things to do.
-        assert!(times.iter().min() < Some(&Duration::from_secs(1)), "{times:?}");
-        eprintln!("{times:?}");
+            times.extend(took.iter().map(|ms| ms.parse::<u32>().expect("a number")).max());
+        }
     });
 }
 

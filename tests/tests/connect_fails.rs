@@ -83,9 +83,11 @@ fn options_that_cannot_be_on_one_rank_are_told_to_all() {
             Err(Error::RankFailed { rank: 1, why }) if seat.rank() == 0 => assert!(why.contains("0 blocks"), "{why}"),
             other => panic!("{other:?}"),
         }
-        // Too much for any host, on all ranks alike.
-        let (result, _) = attempt(seat, Options { capacity_bytes: 1 << 50, ..small() });
-        assert!(matches!(result, Err(Error::TooLittleMemory { .. })), "{result:?}");
+        // Too much for any host, on all ranks alike; and more than a number holds for both together.
+        for capacity_bytes in [1 << 50, 3 << 61] {
+            let (result, _) = attempt(seat, Options { capacity_bytes, ..small() });
+            assert!(matches!(result, Err(Error::TooLittleMemory { .. })), "{result:?}");
+        }
         let (result, _) = attempt(seat, Options { capacity_bytes: u64::MAX, ..small() });
         assert!(matches!(result, Err(Error::CapacityTooLarge { .. })), "{result:?}");
     });

@@ -2,11 +2,13 @@
 
 mod meet;
 
+use std::time::{Duration, Instant};
+
 use allfold::rendezvous::{Rendezvous, RendezvousError, Unix};
 use allfold::{Communicator, Error};
 use meet::attempt::{At, attempt, small};
 use meet::held::Held;
-use meet::{Case, on_all};
+use meet::{Case, on, on_all};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Lowers a limit of this process for `body`.
@@ -75,6 +77,41 @@ fn a_rank_out_of_file_descriptors_fails_on_all_wherever_that_is() {
             other => panic!("{other:?}"),
         }
         before.check("after a line that one rank has not come to");
+    });
+}
+
+#[test]
+fn a_rank_may_say_more_than_a_pipe_holds() {
+    on_all("a_rank_may_say_more_than_a_pipe_holds", Case(1, 0), |_| eprintln!("{}", "x".repeat(1 << 20)));
+}
+
+#[test]
+fn what_rank_0_of_a_rendezvous_lacks_is_said_on_all_ranks() {
+    let open = || std::fs::read_dir("/proc/self/fd").expect("/proc").count() as u64 - 1;
+    // It can listen; and there are too few for 1, for 2, or for none of those who come.
+    for more in 4..=10 {
+        on("what_rank_0_of_a_rendezvous_lacks_is_said_on_all_ranks", Case(3, more), &[0, 1, 2], |guest| {
+            let join = || guest.join(Instant::now() + Duration::from_secs(20));
+            let joined =
+                if guest.rank == 0 { limited(Resource::Nofile, open() + u64::from(more), join) } else { join() };
+            let said = match &joined {
+                Ok(_) => "all are there".to_owned(),
+                Err(RendezvousError::Host { what, why }) => format!("{what}: {why}"),
+                Err(error) => panic!("{error}"),
+            };
+            let enough = said == "all are there";
+            assert!(enough || said.starts_with("serving the other ranks as rank 0: "), "{said}");
+            assert!(enough || said.ends_with("Too many open files (os error 24)"), "{said}");
+            assert!(more > 4 || !enough, "it needs three for each rank");
+            assert!(more < 10 || enough, "{said}");
+        });
+    }
+}
+
+#[test]
+fn a_rank_that_may_not_make_long_files_fails_on_all_and_lives() {
+    on_all("a_rank_that_may_not_make_long_files_fails_on_all_and_lives", Case(2, 0), |seat| {
+        sweep(seat, 1, Resource::Fsize, [4096, u64::from(u32::MAX)].into_iter(), &["allocating memory"]);
     });
 }
 

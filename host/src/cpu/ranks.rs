@@ -59,7 +59,7 @@ impl CpuRanks {
         limits: Limits,
     ) -> Result<CpuRanks> {
         // Before any rank allocates: what is left then depends on who was first.
-        meeting.done(check_room(layout.total_bytes as u64 * u64::from(limits.world)))?;
+        meeting.done(check_room((layout.total_bytes as u64).saturating_mul(u64::from(limits.world))))?;
         let (own, descriptor) = meeting.done(Area::shared(&layout, options.last_epoch))?;
         let descriptors = exchange(meeting, &[descriptor.as_fd()])?;
         let mut own = Some(own);

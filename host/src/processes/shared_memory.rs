@@ -40,7 +40,8 @@ impl SharedMemory {
             made => made,
         };
         let descriptor = descriptor.map_err(failed("making memory for several processes"))?;
-        let sized = rustix::fs::ftruncate(&descriptor, bytes as u64)
+        let sized = check_length(bytes as u64)
+            .and_then(|()| rustix::fs::ftruncate(&descriptor, bytes as u64))
             .and_then(|()| {
                 uninterrupted(|| rustix::fs::fallocate(&descriptor, FallocateFlags::empty(), 0, bytes as u64))
             })
@@ -92,6 +93,14 @@ impl Drop for SharedMemory {
         if let Err(error) = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) } {
             tracing::warn!(%error, "the memory of a dropped communicator is lost");
         }
+    }
+}
+
+/// Refuses what this process may not make a file of (`ulimit -f`): a signal would end it.
+fn check_length(bytes: u64) -> rustix::io::Result<()> {
+    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+        Some(most_bytes) if most_bytes < bytes => Err(Errno::FBIG),
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -15,8 +15,9 @@ use super::stream::{Cut, Stream, write_by};
 /// Between attempts to connect: the first pause, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(50)];
 
-/// What a call has at least, also where its deadline has passed: rank 0 may know why there is no use in it.
-const LEAST: Duration = Duration::from_millis(50);
+/// What a call has at least, also where its deadline has passed: rank 0 may know why there is no use in it. And how much longer
+/// than its deadline it waits for the word of rank 0, which knows who is missing, and may be late with it.
+const LEAST: Duration = Duration::from_millis(200);
 
 /// A rank's side of its connection to rank 0.
 pub(super) struct Client<S: Stream> {
@@ -94,7 +95,7 @@ impl<S: Stream> Client<S> {
     }
 
     fn answer(&mut self, deadline: Instant) -> Result<Vec<Vec<u8>>, RendezvousError> {
-        read_answer(&mut self.stream, self.world, deadline).unwrap_or_else(|cut| {
+        read_answer(&mut self.stream, self.world, deadline + LEAST).unwrap_or_else(|cut| {
             Err(match cut {
                 Some(Cut::Closed) => RendezvousError::Gone { rank: 0 },
                 Some(Cut::Late) => RendezvousError::Missing { missing: vec![0] },

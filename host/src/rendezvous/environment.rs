@@ -1,6 +1,7 @@
 //! Which rank a process is, as its environment says: what `allfold launch`, `torchrun` and Slurm set.
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use super::{MAX_WORLD, RendezvousError, Secret, Tcp};
@@ -15,9 +16,12 @@ const PORT_OFFSET: u16 = 4000;
 /// | rank | `RANK` | `SLURM_PROCID` | |
 /// | ranks | `WORLD_SIZE` | `SLURM_NTASKS` | 1 to 8, all on this machine |
 /// | rank on its machine | `LOCAL_RANK` | `SLURM_LOCALID` | |
-/// | host | `MASTER_ADDR` | `MASTER_ADDR` | a name or an address of this machine |
+/// | host | `ALLFOLD_ADDR` | `ALLFOLD_ADDR` | a name or an address of this machine; or 127.0.0.1 |
 /// | port | `ALLFOLD_PORT` | `ALLFOLD_PORT` | or `MASTER_PORT` and 4000 more |
-/// | secret | `ALLFOLD_SECRET` | `ALLFOLD_SECRET` | or none |
+/// | secret | `ALLFOLD_SECRET` | `ALLFOLD_SECRET` | or the job, by `TORCHELASTIC_RUN_ID`, or `SLURM_JOB_ID` and `SLURM_STEP_ID`; or none |
+///
+/// The name of a job is no secret: it only keeps jobs apart that meet at one port by chance. `MASTER_ADDR` is not read: all ranks
+/// are on this machine, and other machines need not come.
 ///
 /// Slurm's are read where neither `RANK` nor `WORLD_SIZE` is set. `MASTER_PORT` itself belongs to PyTorch's store, which
 /// `torchrun` or rank 0 has there, and its neighbours are often other jobs' `MASTER_PORT`: so the ranks meet at 4000 above
@@ -45,8 +49,7 @@ pub struct Environment {
 pub enum EnvironmentError {
     /// A variable that is needed and not set.
     #[error(
-        "{name} is not set: allfold launch and torchrun set all that is needed; with Slurm, MASTER_ADDR and MASTER_PORT are \
-         to be set by hand"
+        "{name} is not set: allfold launch and torchrun set all that is needed; with Slurm, MASTER_PORT is to be set by hand"
     )]
     NotSet {
         /// The variable.
@@ -87,10 +90,18 @@ struct Names {
     rank: &'static str,
     world: &'static str,
     local_rank: &'static str,
+    /// What the ranks of a job have in common, and of no other.
+    job: &'static [&'static str],
 }
 
-const TORCHRUN: Names = Names { rank: "RANK", world: "WORLD_SIZE", local_rank: "LOCAL_RANK" };
-const SLURM: Names = Names { rank: "SLURM_PROCID", world: "SLURM_NTASKS", local_rank: "SLURM_LOCALID" };
+const TORCHRUN: Names =
+    Names { rank: "RANK", world: "WORLD_SIZE", local_rank: "LOCAL_RANK", job: &["TORCHELASTIC_RUN_ID"] };
+const SLURM: Names = Names {
+    rank: "SLURM_PROCID",
+    world: "SLURM_NTASKS",
+    local_rank: "SLURM_LOCALID",
+    job: &["SLURM_JOB_ID", "SLURM_STEP_ID"],
+};
 
 impl Environment {
     /// From the variables of this process.
@@ -117,18 +128,19 @@ impl Environment {
         if let Some(value) = from.text(name).filter(|value| *value != here.to_string()) {
             return Err(EnvironmentError::OtherMachines { name, value });
         }
-        let host = from.needed("MASTER_ADDR")?;
+        let host = from.text("ALLFOLD_ADDR").unwrap_or_else(|| Ipv4Addr::LOCALHOST.to_string());
         // A second port, or a blank, would only show when the name is looked up.
         let odd = |letter: char| letter.is_whitespace() || letter.is_control() || "[]/@".contains(letter);
         if host.is_empty() || host.contains(odd) {
-            return Err(EnvironmentError::NotAHost { name: "MASTER_ADDR", value: host });
+            return Err(EnvironmentError::NotAHost { name: "ALLFOLD_ADDR", value: host });
         }
         let most = u32::from(u16::MAX);
         let port = match from.text("ALLFOLD_PORT") {
             Some(_) => from.number("ALLFOLD_PORT", 1, most)? as u16,
             None => beside(from.number("MASTER_PORT", 1, most)? as u16),
         };
-        let secret = (from.0)("ALLFOLD_SECRET").unwrap_or_default();
+        let job = names.job.iter().filter_map(|name| from.text(name)).collect::<Vec<_>>().join(".");
+        let secret = (from.0)("ALLFOLD_SECRET").unwrap_or(job.into());
         Ok(Environment { rank, world, local_rank, host, port, secret: Secret::new(secret.as_encoded_bytes()) })
     }
 
@@ -183,17 +195,19 @@ mod tests {
         Environment::of(|name| pairs.iter().rev().find(|(n, _)| *n == name).map(|(_, value)| value.into()))
     }
 
-    const TORCHRUN: &str = "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=localhost MASTER_PORT=29500";
-    const SLURM: &str = "SLURM_PROCID=2 SLURM_NTASKS=3 SLURM_LOCALID=2 MASTER_ADDR=::1 MASTER_PORT=65000";
+    const TORCHRUN: &str = "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_PORT=29500";
+    const SLURM: &str = "SLURM_PROCID=2 SLURM_NTASKS=3 SLURM_LOCALID=2 MASTER_PORT=65000";
 
     #[test]
     fn each_launcher_is_understood() {
         let read_1 = read(TORCHRUN).expect("whole");
         assert_eq!((read_1.rank, read_1.world, read_1.local_rank), (1, 4, 1));
-        assert_eq!((read_1.address().as_str(), read_1.secret), ("localhost:33500", Secret::default()));
+        assert_eq!((read_1.address().as_str(), read_1.secret), ("127.0.0.1:33500", Secret::default()));
         let read_2 = read(SLURM).expect("whole");
         assert_eq!((read_2.rank, read_2.world, read_2.local_rank), (2, 3, 2));
-        assert_eq!(read_2.address(), "[::1]:61000");
+        assert_eq!(read_2.address(), "127.0.0.1:61000");
+        let elsewhere = read(&format!("{SLURM} ALLFOLD_ADDR=::1 MASTER_ADDR=node7")).expect("whole");
+        assert_eq!(elsewhere.address(), "[::1]:61000");
         // torchrun under Slurm: Slurm counts torchruns.
         assert_eq!(read(&format!("{SLURM} {TORCHRUN}")).expect("whole").world, 4);
         let own = read(&format!("{TORCHRUN} ALLFOLD_PORT=7 ALLFOLD_SECRET=x LOCAL_WORLD_SIZE=4")).expect("whole");
@@ -233,12 +247,21 @@ mod tests {
             let error = read(&format!("{TORCHRUN} {wrong}")).expect_err(wrong);
             assert_eq!(error, E::NotANumber { name, value, least, most });
         }
-        let (name, value) = ("MASTER_ADDR", String::new());
-        assert_eq!(read(&format!("{TORCHRUN} MASTER_ADDR=")).expect_err("empty"), E::NotAHost { name, value });
+        let (name, value) = ("ALLFOLD_ADDR", String::new());
+        assert_eq!(read(&format!("{TORCHRUN} ALLFOLD_ADDR=")).expect_err("empty"), E::NotAHost { name, value });
         let spread = read(&format!("{TORCHRUN} LOCAL_WORLD_SIZE=2")).expect_err("two machines");
         assert_eq!(spread, E::OtherMachines { name: "LOCAL_WORLD_SIZE", value: "2".into() });
         let spread = read(&format!("{SLURM} SLURM_STEP_NUM_NODES=2")).expect_err("two machines");
         assert_eq!(spread, E::OtherMachines { name: "SLURM_STEP_NUM_NODES", value: "2".into() });
+    }
+
+    #[test]
+    fn jobs_are_told_from_each_other_by_name_and_a_secret_comes_first() {
+        let secret = |line: &str, more: &str| read(&format!("{line} {more}")).expect("whole").secret;
+        assert_eq!(secret(TORCHRUN, "TORCHELASTIC_RUN_ID=7 SLURM_JOB_ID=8"), Secret::new("7"));
+        assert_eq!(secret(SLURM, "SLURM_JOB_ID=8 SLURM_STEP_ID=0 TORCHELASTIC_RUN_ID=7"), Secret::new("8.0"));
+        assert_ne!(secret(SLURM, "SLURM_JOB_ID=8 SLURM_STEP_ID=1"), secret(SLURM, "SLURM_JOB_ID=8 SLURM_STEP_ID=0"));
+        assert_eq!(secret(TORCHRUN, "TORCHELASTIC_RUN_ID=7 ALLFOLD_SECRET=x"), Secret::new("x"));
     }
 
     #[test]

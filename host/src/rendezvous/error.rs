@@ -35,7 +35,7 @@ pub enum RendezvousError {
         address: String,
     },
     /// Somebody else listens at the address of rank 0.
-    #[error("{address} is in use by another program: rank 0 cannot listen there")]
+    #[error("{address} is in use by another program, or by another rank 0: rank 0 cannot listen there")]
     InUse {
         /// The address.
         address: String,
@@ -144,7 +144,7 @@ pub enum RendezvousError {
         /// Which.
         rank: u32,
     },
-    /// The host refuses what this needs: a thread, a random number.
+    /// The host refuses what this needs: a thread, a file descriptor, a random number. What rank 0 lacks is said on all ranks.
     #[error("{what}: {why}")]
     Host {
         /// What was being done.

@@ -7,6 +7,9 @@ use super::{MAX_WORLD, RendezvousError};
 /// Most bytes that a failure takes.
 pub(super) const MOST_FAILURE_BYTES: usize = 1024;
 
+/// What a [`RendezvousError::Host`] of rank 0 says it was doing, when it is told to others.
+pub(super) const SERVING: &str = "serving the other ranks as rank 0";
+
 /// The failure in bytes. What never leaves its process says here that rank 0, which tells it, is gone.
 pub(super) fn encode(error: &RendezvousError) -> Vec<u8> {
     use RendezvousError as E;
@@ -28,13 +31,16 @@ pub(super) fn encode(error: &RendezvousError) -> Vec<u8> {
         E::OutOfStep { rank, sequence, expected } => to.u8(9).u32(*rank).u64(*sequence).u64(*expected),
         E::TooLong { rank, bytes, most_bytes } => to.u8(10).u32(*rank).u64(*bytes).u64(*most_bytes),
         E::Garbled { rank } => to.u8(11).u32(*rank),
+        E::Host { what, why } => {
+            let why = if *what == SERVING { why.clone() } else { format!("{what}: {why}") };
+            to.u8(12).text(&why)
+        }
         E::Unreachable { .. }
         | E::NotAllfold { .. }
         | E::InUse { .. }
         | E::Listen { .. }
         | E::Secret { .. }
         | E::WorldSize { .. }
-        | E::Host { .. }
         | E::Environment(_) => to.u8(2).u32(0),
     };
     written.0
@@ -68,6 +74,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<RendezvousError> {
         9 => E::OutOfStep { rank: from.u32()?, sequence: from.u64()?, expected: from.u64()? },
         10 => E::TooLong { rank: from.u32()?, bytes: from.u64()?, most_bytes: from.u64()? },
         11 => E::Garbled { rank: from.u32()? },
+        12 => E::Host { what: SERVING, why: from.text()? },
         _ => return None,
     };
     from.end(error)
@@ -95,6 +102,7 @@ mod tests {
             E::OutOfStep { rank, sequence: 9, expected: u64::MAX },
             E::TooLong { rank, bytes: 1 << 50, most_bytes: 1 << 20 },
             E::Garbled { rank },
+            E::Host { what: SERVING, why: "starting a thread: none left".into() },
         ] {
             let bytes = encode(&error);
             assert!(bytes.len() <= MOST_FAILURE_BYTES);
@@ -102,7 +110,9 @@ mod tests {
             assert!((0..bytes.len()).all(|end| decode(&bytes[..end]).is_none()), "{bytes:?}");
             assert_eq!(decode(&[&bytes[..], &[0]].concat()), None);
         }
-        let unseen = E::Host { what: "a thread", why: "none left".into() };
+        let host = E::Host { what: "a thread", why: "none left".into() };
+        assert_eq!(decode(&encode(&host)), Some(E::Host { what: SERVING, why: "a thread: none left".into() }));
+        let unseen = E::InUse { address: "here".into() };
         assert_eq!(decode(&encode(&unseen)), Some(E::Gone { rank: 0 }));
     }
 

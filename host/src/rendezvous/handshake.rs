@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A proof is about all that was said before it. The rank proves first: whoever only knows the address learns nothing to
-//! try secrets on.
+//! try secrets on. Whoever listens in place of rank 0 does: a rank's proof.
 
 use std::time::Instant;
 

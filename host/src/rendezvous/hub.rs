@@ -1,11 +1,10 @@
-//! Rank 0's side: a thread at the door, and two for each connection, which come to the [`Meeting`] for a rank of another
-//! process. One reads requests, and so sees at once when its rank is gone; one writes answers.
+//! Rank 0's side: a thread at the door, and one for each connection, which finds out who that is, and comes to the [`Meeting`]
+//! for it where it is a rank of another process: see `served.rs`.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -13,24 +12,25 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::RendezvousError;
-use super::call::{Call, MOST_BYTES};
-use super::frame::{REQUEST_BYTES, Request, encode_answer, give_up};
+use super::frame::give_up;
 use super::handshake::{Claim, Refused, receive};
-use super::meeting::{Meeting, too_long};
+use super::meeting::Meeting;
 use super::secret::Secret;
-use super::stream::{Listener, Stream, read_by, write_by};
+use super::served::{hindered, serve_rank, tell};
+use super::stream::{Listener, Stream};
 
 /// How long a handshake may take.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long the writing of an answer may take.
-const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-
-/// Connections at a time. More wait at the door: a stranger can make ranks wait for [`HANDSHAKE_LIMIT`], and no more.
+/// Connections at a time. More wait at the door, and a handshake may not take longer than [`SHORT_HANDSHAKE`] then: strangers that
+/// keep up n connections make ranks wait for n / 64 of that.
 const MOST_CONNECTIONS: usize = 64;
 
-/// How long a handshake may still take when the hub closes, so that its rank is told why.
-const LAST_HANDSHAKES: Duration = Duration::from_millis(250);
+/// How long a handshake may take while others wait at the door; and when the hub closes, so that its rank is told why.
+const SHORT_HANDSHAKE: Duration = Duration::from_millis(250);
+
+/// How long rank 0 may be unable to let anybody in, while ranks have not come: too many open files, or the like, may pass.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long rank 0 waits, when the group has failed before it was one, for ranks that have not come.
 const LINGER: Duration = Duration::from_secs(1);
@@ -56,6 +56,7 @@ pub(super) struct Hub {
 /// A connection that is served.
 struct Served<S> {
     stream: S,
+    since: Instant,
     /// The handshake is over, and the rank has its seat.
     seated: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -67,14 +68,18 @@ impl Hub {
         meeting: Arc<Meeting>,
         secret: &Secret,
     ) -> Result<Hub, RendezvousError> {
-        let failed =
-            |error: std::io::Error| RendezvousError::Host { what: "starting rank 0's hub", why: error.to_string() };
+        let failed = |error: io::Error| RendezvousError::Host { what: "starting rank 0's hub", why: error.to_string() };
         let seats = (0..meeting.world()).map(|rank| rank == 0).collect();
         let shared = Arc::new(Shared { meeting, secret: secret.clone(), seats: Mutex::new(seats) });
         let (open, closing) = UnixStream::pair().map_err(failed)?;
         let inside = Arc::clone(&shared);
         let door = thread(move || door(&listener, &inside, &closing)).map_err(failed)?;
         Ok(Hub { open: Some(open), door: Some(door), shared })
+    }
+
+    /// Waits until what came of a call has been sent to all.
+    pub(super) fn await_told(&self, deadline: Instant) {
+        self.shared.meeting.await_told(deadline);
     }
 
     /// Waits for ranks that have not come yet to a group that has failed: they come to hear why.
@@ -96,16 +101,23 @@ impl Drop for Hub {
     }
 }
 
-fn thread(work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+fn thread(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     Builder::new().name("allfold hub".to_string()).spawn(work)
 }
 
 /// Lets connections in until `closing` is closed on the other side; then ends them.
 fn door<L: Listener>(listener: &L, shared: &Arc<Shared>, closing: &UnixStream) {
     let mut served: Vec<Served<L::Stream>> = Vec::new();
+    let mut shut_since = None;
+    // What it takes to let one in, and tell it that there are no more.
+    let mut spare = closing.try_clone().ok();
     loop {
         served.retain(|served| !served.thread.is_finished());
         let full = served.len() >= MOST_CONNECTIONS;
+        if full {
+            let slow = |served: &&Served<_>| !served.has_seat() && served.since.elapsed() > SHORT_HANDSHAKE;
+            served.iter().filter(slow).for_each(|served| served.stream.shut(Shutdown::Both));
+        }
         let mut watched = [PollFd::new(closing, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
         let pause = Timespec { tv_sec: 0, tv_nsec: PAUSE.subsec_nanos().into() };
         let polled = if full { poll(&mut watched[..1], Some(&pause)) } else { poll(&mut watched, None) };
@@ -116,22 +128,34 @@ fn door<L: Listener>(listener: &L, shared: &Arc<Shared>, closing: &UnixStream) {
             continue;
         }
         match listener.accept() {
-            Ok(stream) => served.extend(serve_elsewhere(stream, shared)),
+            Ok(stream) => {
+                shut_since = None;
+                served.extend(serve_elsewhere(stream, shared));
+            }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            // Too many open files, or the like: it may pass.
-            Err(_) => std::thread::sleep(PAUSE),
+            Err(error) => {
+                if shut_since.is_none() {
+                    tracing::warn!("the rendezvous can let nobody in: {error}");
+                }
+                let since = *shut_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > PATIENCE && shared.seats().contains(&false) {
+                    shared.meeting.fail(hindered("letting a rank in", &error));
+                    drop(spare.take());
+                }
+                std::thread::sleep(PAUSE);
+            }
         }
     }
     // Those who have come as far as the door; strangers come without end.
     while let (true, Ok(stream)) = (served.len() < MOST_CONNECTIONS, listener.accept()) {
         served.extend(serve_elsewhere(stream, shared));
     }
-    let last = Instant::now() + LAST_HANDSHAKES;
+    let last = Instant::now() + SHORT_HANDSHAKE;
     loop {
         served.retain(|served| !served.thread.is_finished());
         let late = Instant::now() > last;
         // No more requests; answers go out.
-        let ending = served.iter().filter(|served| late || served.seated.load(Ordering::Acquire));
+        let ending = served.iter().filter(|served| late || served.has_seat());
         ending.for_each(|served| served.stream.shut(Shutdown::Read));
         if late || served.is_empty() {
             break;
@@ -144,18 +168,35 @@ fn door<L: Listener>(listener: &L, shared: &Arc<Shared>, closing: &UnixStream) {
     }
 }
 
-/// A thread for the connection; none where the host has none: then it is closed.
+impl<S> Served<S> {
+    fn has_seat(&self) -> bool {
+        self.seated.load(Ordering::Acquire)
+    }
+}
+
+/// A thread for the connection. Where the host has none the group ends.
 fn serve_elsewhere<S: Stream>(stream: S, shared: &Arc<Shared>) -> Option<Served<S>> {
-    let twin = stream.twin().ok()?;
-    let shared = Arc::clone(shared);
     let seated = Arc::new(AtomicBool::new(false));
-    let seat = Arc::clone(&seated);
-    match thread(move || serve(twin, &shared, &seat)) {
-        Ok(thread) => Some(Served { stream, seated, thread }),
+    let served = stream.twin().and_then(|twin| {
+        let (shared, seat) = (Arc::clone(shared), Arc::clone(&seated));
+        thread(move || serve(twin, &shared, &seat))
+    });
+    match served {
+        Ok(thread) => Some(Served { stream, since: Instant::now(), seated, thread }),
         Err(error) => {
-            tracing::warn!("a connection to the rendezvous is closed: no thread for it: {error}");
+            refuse(stream, shared, &error);
             None
         }
+    }
+}
+
+/// Tells whoever this is why the group has ended, at the door itself.
+fn refuse(mut stream: impl Stream, shared: &Shared, error: &io::Error) {
+    let error = shared.meeting.fail(hindered("starting a thread for a connection", error));
+    if let Ok((claim, _)) = receive(&mut stream, &shared.secret, Instant::now() + SHORT_HANDSHAKE) {
+        // It has come. What does not fit does not matter any more.
+        let _ = shared.seat(&claim);
+        tell(&mut stream, error);
     }
 }
 
@@ -166,7 +207,7 @@ fn serve<S: Stream>(mut stream: S, shared: &Shared, seated: &AtomicBool) {
             let deadline = give_up(left_ms);
             seated.store(true, Ordering::Release);
             match shared.seat(&claim) {
-                Ok(()) => serve_rank(&mut stream, shared, claim.rank, deadline),
+                Ok(()) => serve_rank(&mut stream, &shared.meeting, claim.rank, deadline),
                 Err(error) => tell(&mut stream, error),
             }
         }
@@ -192,75 +233,5 @@ impl Shared {
         let fits = claim.agrees(self.meeting.world());
         let fits = fits.and(if taken { Err(RendezvousError::Twice { rank }) } else { Ok(()) });
         fits.map_err(|error| self.meeting.fail(error))
-    }
-}
-
-fn tell(stream: &mut impl Stream, error: RendezvousError) {
-    let answer = encode_answer(&Err::<Vec<_>, _>(error));
-    // Who has closed the connection need not know.
-    let _ = write_by(stream, &answer, Instant::now() + ANSWER_LIMIT);
-}
-
-/// Serves `rank`, which comes to its first call by being here.
-fn serve_rank<S: Stream>(stream: &mut S, shared: &Shared, rank: u32, deadline: Instant) {
-    let meeting = &*shared.meeting;
-    let gone = || drop(meeting.fail(RendezvousError::Gone { rank }));
-    let Ok(mut twin) = stream.twin() else { return gone() };
-    // An error is the group's, and answered.
-    let _ = meeting.arrive(rank, 0, Call::Join, Vec::new());
-    std::thread::scope(|scope| {
-        let (due, dues) = sync_channel(1);
-        let writer = Builder::new().name(format!("allfold hub {rank}"));
-        if writer.spawn_scoped(scope, move || write_answers(&mut twin, meeting, rank, &dues)).is_err() {
-            return gone();
-        }
-        if due.send(deadline).is_ok() {
-            read_requests(stream, meeting, rank, &due);
-        }
-        // Before the writer is waited for, which waits for others.
-        gone();
-    });
-}
-
-/// Until the rank is gone, or says what cannot be.
-fn read_requests(stream: &mut impl Stream, meeting: &Meeting, rank: u32, due: &SyncSender<Instant>) {
-    let refuse = |error| {
-        meeting.fail(error);
-        // The writer is gone where the rank is.
-        let _ = due.send(Instant::now());
-    };
-    let mut header = [0; REQUEST_BYTES];
-    while read_by(stream, &mut header, None).is_ok() {
-        let Some(request) = Request::decode(&header) else { return refuse(RendezvousError::Garbled { rank }) };
-        if request.bytes > MOST_BYTES as u64 {
-            return refuse(too_long(rank, request.bytes));
-        }
-        let deadline = give_up(request.left_ms);
-        let mut bytes = vec![0; request.bytes as usize];
-        if read_by(stream, &mut bytes, Some(deadline.max(Instant::now() + PAUSE))).is_err() {
-            return;
-        }
-        // An error is the group's, and answered.
-        let _ = meeting.arrive(rank, request.sequence, request.call, bytes);
-        if due.send(deadline).is_err() {
-            return;
-        }
-    }
-}
-
-/// An answer to each request; at the end, what the rank has not been told.
-fn write_answers(stream: &mut impl Stream, meeting: &Meeting, rank: u32, dues: &Receiver<Instant>) {
-    let mut told = false;
-    for deadline in dues {
-        let answer = meeting.wait(rank, deadline);
-        told = answer.is_err();
-        let answer = encode_answer(&answer.as_deref().map_err(Clone::clone));
-        if write_by(stream, &answer, Instant::now() + ANSWER_LIMIT).is_err() {
-            meeting.fail(RendezvousError::Gone { rank });
-            return stream.shut(Shutdown::Both);
-        }
-    }
-    if let Some(error) = meeting.failure().filter(|_| !told) {
-        tell(stream, error);
     }
 }

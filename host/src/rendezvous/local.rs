@@ -56,6 +56,7 @@ impl Local {
         self.meeting.arrive(self.rank, *calls, call, bytes.to_vec())?;
         *calls += 1;
         let gathered = self.meeting.wait(self.rank, deadline)?;
+        self.meeting.told(self.rank);
         Ok(Arc::try_unwrap(gathered).unwrap_or_else(|shared| shared.to_vec()))
     }
 }

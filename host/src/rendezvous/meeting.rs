@@ -21,6 +21,8 @@ struct State {
     given: Vec<Option<Vec<u8>>>,
     /// What each rank has not taken yet of the call before.
     ready: Vec<Option<Gathered>>,
+    /// Who may not have heard yet what came of the call before.
+    untold: Vec<bool>,
     /// Why there will be no more calls: the first failure.
     failed: Option<RendezvousError>,
 }
@@ -39,6 +41,7 @@ impl Meeting {
             call: None,
             given: (0..world).map(|_| None).collect(),
             ready: (0..world).map(|_| None).collect(),
+            untold: vec![false; world as usize],
             failed: None,
         };
         Meeting { world, state: Mutex::new(state), changed: Condvar::new() }
@@ -67,6 +70,7 @@ impl Meeting {
         if state.given.iter().all(Option::is_some) {
             let gathered = Arc::new(state.given.iter_mut().filter_map(Option::take).collect::<Vec<_>>());
             state.ready.fill(Some(gathered));
+            state.untold.fill(true);
             state.sequence += 1;
             state.call = None;
             self.changed.notify_all();
@@ -102,6 +106,26 @@ impl Meeting {
         let state = self.lock();
         let made = state.ready.get(rank as usize).is_some_and(Option::is_some);
         if made { Vec::new() } else { state.missing() }
+    }
+
+    /// `rank` has heard what came of its call, or never will.
+    pub(super) fn told(&self, rank: u32) {
+        if let Some(untold) = self.lock().untold.get_mut(rank as usize) {
+            *untold = false;
+        }
+        self.changed.notify_all();
+    }
+
+    /// Waits until all ranks have heard what came of the call before: who ends after that takes it from nobody.
+    pub(super) fn await_told(&self, deadline: Instant) {
+        let mut state = self.lock();
+        while state.untold.contains(&true) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     /// Ends the group, and says why it has ended: this, or what came before.

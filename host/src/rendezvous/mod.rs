@@ -10,7 +10,8 @@
 //! | [`local`] | threads of one process | in its memory |
 //!
 //! All behave alike, but that `Mpi` has neither threads nor addresses: its documentation says what follows. Whatever
-//! keeps ranks from meeting is one [`RendezvousError`] on each of them, within the deadline.
+//! keeps ranks from meeting is one [`RendezvousError`] on each of them, within the deadline; at
+//! most 0.2 s after it where a rank waits for the word of rank 0, which knows who is missing.
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
@@ -29,7 +30,8 @@
 //! | file | what |
 //! |---|---|
 //! | `meeting.rs` | who has come to a call, what came of it, what went wrong; `local.rs` is that and no more |
-//! | `hub.rs`, `client.rs` | rank 0's threads, which bring the others' calls to the meeting; and the others |
+//! | `hub.rs`, `served.rs` | rank 0's threads, which bring the others' calls to the meeting: at the door, and for each rank |
+//! | `client.rs` | the others |
 //! | `seat.rs` | a rank of either side |
 //! | `tcp.rs`, `unix.rs`, `stream.rs` | what differs between connections, and their deadlines |
 //! | `line.rs` | what a communicator of several processes has of its own, to meet again without the caller's rendezvous |
@@ -57,6 +59,7 @@ mod mpi;
 mod said;
 mod seat;
 mod secret;
+mod served;
 #[cfg(any(test, feature = "mpi"))]
 mod star;
 mod stream;
@@ -82,7 +85,9 @@ const MAX_WORLD: u32 = crate::MAX_RANKS as u32;
 
 /// Where the ranks of a group meet. All ranks make the same calls in the same order.
 ///
-/// A call that fails on one rank fails on all of them within the deadline, and so does each later one.
+/// A call that fails on one rank fails on all of them within the deadline, and so does each later one. But what all came to is
+/// done: where a rank goes away, or is cut off, before it has heard so, the others hear of that at their next call. Rank 0
+/// returns from a call when all have been sent what came of it, or at the deadline: it may end then, and fail nobody's call.
 pub trait Rendezvous {
     /// This rank.
     fn rank(&self) -> u32;

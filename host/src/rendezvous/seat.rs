@@ -82,8 +82,8 @@ impl<S: Stream> Seat<S> {
     /// Waits until all have come.
     pub(super) fn meet(self, deadline: Instant) -> Result<Seat<S>, RendezvousError> {
         match &self.side {
-            Side::Hub { member, hub } => {
-                member.call(Call::Join, &[], deadline).inspect_err(|_| hub.linger(deadline)).map(drop)
+            Side::Hub { hub, .. } => {
+                self.call(Call::Join, &[], deadline).inspect_err(|_| hub.linger(deadline)).map(drop)
             }
             Side::Rank(client) => client.lock().unwrap_or_else(PoisonError::into_inner).meet(deadline),
         }?;
@@ -92,7 +92,8 @@ impl<S: Stream> Seat<S> {
 
     fn call(&self, call: Call, bytes: &[u8], deadline: Instant) -> Result<Vec<Vec<u8>>, RendezvousError> {
         match &self.side {
-            Side::Hub { member, .. } => member.call(call, bytes, deadline),
+            // The process may end at once when this returns, and the hub's threads with it.
+            Side::Hub { member, hub } => member.call(call, bytes, deadline).inspect(|_| hub.await_told(deadline)),
             // A client is whole whatever became of a thread that held it: it would have failed, and says so.
             Side::Rank(client) => client.lock().unwrap_or_else(PoisonError::into_inner).call(call, bytes, deadline),
         }

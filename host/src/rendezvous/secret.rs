@@ -17,6 +17,8 @@ const KEY_BYTES: usize = 64;
 /// What the ranks of a group know, and nobody else. It is never sent. It keeps others out of the group; what ranks send
 /// each other then is neither encrypted nor signed.
 ///
+/// It should be long and random: whoever listens in place of rank 0 gets a proof to try secrets on.
+///
 /// The default is no secret: whoever reaches the address may be a rank.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; KEY_BYTES]);

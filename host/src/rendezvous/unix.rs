@@ -1,19 +1,25 @@
 //! Ranks that meet at a Unix-domain socket.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+use rustix::fs::{Mode, OFlags, fchmod, fstat, open};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 
 use super::handshake::Claim;
+use super::line::check_user;
 use super::seat::{Seat, by_its_seat};
+use super::secret::nonce;
 use super::stream::Listener;
 use super::{Rendezvous, RendezvousError, Secret, check};
+
+/// Connections that may wait to be taken, as of the standard library's own listeners.
+const BACKLOG: i32 = 128;
 
 /// A rank of a group of processes that meet at a Unix-domain socket. When it is dropped the rank has left; with rank 0
 /// goes the socket's file.
@@ -37,7 +43,9 @@ impl Unix {
         check(rank, world)?;
         let path = path.as_ref();
         if rank == 0 {
-            let socket = Socket::listen(path).map_err(|error| refused(path, &error))?;
+            let own_name =
+                format!(".{:08x}", nonce()?.iter().take(4).fold(0_u32, |name, &byte| name << 8 | u32::from(byte)));
+            let socket = Socket::listen(path, &own_name).map_err(|error| refused(path, &error))?;
             return Seat::host(socket, world, secret, deadline).map(Unix);
         }
         Unix::claim(path, &Claim::new(rank, world), secret, deadline)
@@ -57,7 +65,7 @@ impl Unix {
 
 fn refused(path: &Path, error: &io::Error) -> RendezvousError {
     let address = path.display().to_string();
-    match error.kind() == ErrorKind::AddrInUse {
+    match error.kind() == ErrorKind::AlreadyExists {
         true => RendezvousError::InUse { address },
         false => RendezvousError::Listen { address, why: error.to_string() },
     }
@@ -82,22 +90,50 @@ struct Socket {
 }
 
 impl Socket {
-    fn listen(path: &Path) -> io::Result<Socket> {
-        let listener = UnixListener::bind(path).or_else(|error| {
-            // A file that nobody listens at any more. Anything but a socket refuses otherwise, and stays.
-            let there = SocketAddrUnix::new(path).map_err(Into::into).and_then(|address| connect(&address));
-            let dead = there.is_err_and(|why| why.kind() == ErrorKind::ConnectionRefused);
-            if error.kind() != ErrorKind::AddrInUse || !dead || !is_socket(path) {
-                return Err(error);
-            }
-            fs::remove_file(path)?;
-            UnixListener::bind(path)
-        })?;
-        let socket = Socket { file: number(path)?, path: path.to_path_buf(), listener };
-        fs::set_permissions(path, Permissions::from_mode(0o600))?;
-        socket.listener.set_nonblocking(true)?;
-        Ok(socket)
+    /// `own_name` is nobody else's in that folder. Whoever sees the socket at `path` sees one that listens, and one of several
+    /// processes gets that name.
+    fn listen(path: &Path, own_name: &str) -> io::Result<Socket> {
+        // Others are to come by this name.
+        SocketAddrUnix::new(path)?;
+        let own = path.with_file_name(own_name);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // Its file will be for this user alone, from the start.
+        fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+        bind(&socket, &SocketAddrUnix::new(&own)?)?;
+        let named = listen(&socket, BACKLOG).map_err(io::Error::from).and_then(|()| {
+            fs::hard_link(&own, path).or_else(|error| match error.kind() == ErrorKind::AlreadyExists {
+                true if remove_dead(path, &own.with_extension("old"))? => fs::hard_link(&own, path),
+                _ => Err(error),
+            })
+        });
+        let file = number(&own);
+        fs::remove_file(&own)?;
+        named?;
+        Ok(Socket { file: file?, path: path.to_path_buf(), listener: socket.into() })
     }
+}
+
+/// Removes a socket at which nobody listens any more; `aside` is a name that nobody has. Whether it has. Anything but a socket
+/// refuses otherwise, and stays.
+fn remove_dead(path: &Path, aside: &Path) -> io::Result<bool> {
+    // Held, so that its number is no other's meanwhile.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(file) = open(path, flags, Mode::empty()) else { return Ok(true) };
+    let there = connect(&SocketAddrUnix::new(path)?);
+    if !there.is_err_and(|why| why.kind() == ErrorKind::ConnectionRefused) || !is_socket(path) {
+        return Ok(false);
+    }
+    // Another rank 0 may be just as far, or one step ahead, and there already.
+    match fs::rename(path, aside) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+        moved => moved?,
+    }
+    let stat = fstat(&file)?;
+    let dead = number(aside)? == (stat.st_dev, stat.st_ino);
+    let back = if dead { Ok(()) } else { fs::hard_link(aside, path) };
+    fs::remove_file(aside)?;
+    back.map(|()| dead)
 }
 
 impl Drop for Socket {
@@ -128,6 +164,8 @@ impl Listener for Socket {
 
     fn accept(&self) -> io::Result<UnixStream> {
         let (stream, _) = self.listener.accept()?;
+        // A stranger's is closed, as if nobody had come.
+        check_user(&stream).map_err(|_| ErrorKind::WouldBlock)?;
         stream.set_nonblocking(false)?;
         Ok(stream)
     }

@@ -9,6 +9,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use allfold::rendezvous::{Rendezvous, RendezvousError, Secret, Unix};
@@ -80,7 +81,7 @@ pub fn on(test: &str, case: Case, ranks: &[u32], body: impl FnOnce(&Guest)) {
     let mut children: Vec<_> = ranks.iter().copied().map(seat).collect();
     let begun = Instant::now();
     let mut failures = String::new();
-    for (rank, child) in &mut children {
+    for (rank, (child, said)) in &mut children {
         let status = loop {
             match child.try_wait().expect("it is a child") {
                 Some(status) => break status,
@@ -92,10 +93,8 @@ pub fn on(test: &str, case: Case, ranks: &[u32], body: impl FnOnce(&Guest)) {
             }
         };
         if !status.success() {
-            let mut said = String::new();
-            let _ = child.stdout.take().expect("it is piped").read_to_string(&mut said);
-            let _ = child.stderr.take().expect("it is piped").read_to_string(&mut said);
-            let _ = writeln!(failures, "rank {rank} of {case:?}: {status}\n{said}");
+            let _ = writeln!(failures, "rank {rank} of {case:?}: {status}");
+            said.drain(..).for_each(|said| failures += &said.join().expect("it only reads"));
         }
     }
     assert!(failures.is_empty(), "{failures}");
@@ -105,15 +104,27 @@ pub fn on(test: &str, case: Case, ranks: &[u32], body: impl FnOnce(&Guest)) {
     }
 }
 
-fn start(test: &str, seat: &str) -> Child {
-    Command::new(std::env::current_exe().expect("this program"))
+/// The process, and what it says: read as it comes, or the process would stand still.
+fn start(test: &str, seat: &str) -> (Child, Vec<JoinHandle<String>>) {
+    let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(SEAT, seat)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("one more process")
+        .expect("one more process");
+    let pipes: [Option<Box<dyn Read + Send>>; 2] =
+        [child.stdout.take().map(|pipe| Box::new(pipe) as _), child.stderr.take().map(|pipe| Box::new(pipe) as _)];
+    let read = |mut pipe: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut said = Vec::new();
+            // A pipe that breaks has ended.
+            let _ = pipe.read_to_end(&mut said);
+            String::from_utf8_lossy(&said).into_owned()
+        })
+    };
+    (child, pipes.into_iter().flatten().map(read).collect())
 }
 
 /// A random word.

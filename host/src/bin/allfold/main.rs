@@ -5,7 +5,7 @@
 //! | 0 | done; every result was right |
 //! | 1 | a result was wrong, or a rank gave up waiting for another; in a stress run: though its protocol is known to be sound |
 //! | 2 | it could not be done as asked |
-//! | any | of `launch`: what the rank that failed first ended with, 128 and the signal where it was one |
+//! | any | of `launch`: what the rank that failed first ended with, 128 and the signal where it was one; 2 where that is not known |
 
 mod args;
 mod bench;
@@ -55,7 +55,9 @@ fn main() -> ExitCode {
         1 => LevelFilter::INFO,
         _ => LevelFilter::DEBUG,
     };
-    tracing_subscriber::fmt().with_max_level(level).with_target(false).with_writer(std::io::stderr).init();
+    // What it could not write it would say where it could not write, and panic.
+    let log = tracing_subscriber::fmt().with_max_level(level).log_internal_errors(false);
+    log.with_target(false).with_writer(std::io::stderr).init();
     let done = match args.command {
         Command::Bench(args) => bench::run(&args),
         Command::Stress(args) => stress::run(&args),
@@ -68,7 +70,7 @@ fn main() -> ExitCode {
         Ok(Verdict::Wrong) => ExitCode::from(1),
         Ok(Verdict::Ended(code)) => ExitCode::from(code),
         Err(error) => {
-            eprint!("{}", in_words(&error));
+            output::say(&in_words(&error));
             ExitCode::from(exit_code(&error))
         }
     }

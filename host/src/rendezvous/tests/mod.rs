@@ -1,16 +1,20 @@
 //! The tests of every way to meet: written once, run for each.
 
 mod fuzz;
+mod served;
 mod star;
 mod strangers;
 mod suite;
 
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt};
 
 use super::handshake::Claim;
 use super::stream::Stream;
@@ -49,6 +53,8 @@ impl Way for Threads {
 }
 
 struct TcpPlace {
+    /// The port is given to nobody else, also where no listener is left.
+    _held: OwnedFd,
     listener: Mutex<Option<TcpListener>>,
     address: String,
 }
@@ -57,9 +63,12 @@ impl Way for TcpPlace {
     type Member = Tcp;
 
     fn new(_: u32) -> TcpPlace {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("an address").to_string();
-        TcpPlace { listener: Mutex::new(Some(listener)), address }
+        let held = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("a socket");
+        sockopt::set_socket_reuseaddr(&held, true).expect("a socket");
+        bind(&held, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+        let address = SocketAddr::try_from(getsockname(&held).expect("bound")).expect("an address");
+        let listener = TcpListener::bind(address).expect("the port is held for it");
+        TcpPlace { _held: held, listener: Mutex::new(Some(listener)), address: address.to_string() }
     }
 
     fn join(&self, rank: u32, world: u32, deadline: Instant) -> Result<Tcp> {
@@ -159,11 +168,11 @@ fn after(ms: u64) -> Instant {
 }
 
 /// Longer than anything takes that does not wait for [`late`], on a machine that does other things as well.
-const SOON: Duration = Duration::from_secs(4);
+const SOON: Duration = Duration::from_secs(10);
 
 /// A deadline that no test should come to.
 fn late() -> Instant {
-    after(20_000)
+    after(40_000)
 }
 
 /// `work` for each of these ranks, each in a thread of its own.

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
 
 use super::suite::suite;
 use super::*;
@@ -21,14 +22,14 @@ fn all_are(error: RendezvousError, errors: &[RendezvousError]) {
 }
 
 fn a_rank_that_never_comes_is_named<W: Reach>() {
-    for missing in 1..4 {
+    each(1..4, |missing| {
         let way = W::new(4);
         let ranks = (0..4).filter(|rank| *rank != missing);
         let begun = Instant::now();
-        let failed = errors(each(ranks, |rank| way.join(rank, 4, after(250))));
+        let failed = errors(each(ranks, |rank| way.join(rank, 4, after(2000))));
         assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
         all_are(RendezvousError::Missing { missing: vec![missing] }, &failed);
-    }
+    });
 }
 
 fn no_rank_0_is_said_with_its_address<W: Reach>() {
@@ -63,10 +64,24 @@ fn no_such_rank_is_refused_by_all<W: Reach>() {
 
 fn the_same_rank_twice_is_refused_by_all<W: Reach>() {
     // Rank 2 never comes, and rank 0 waits for it a while, to tell it.
-    for twice in [0, 1] {
-        let failed = with::<W>(3, &Claim::new(twice, 3), after(1500));
-        all_are(RendezvousError::Twice { rank: twice }, &failed);
-    }
+    all_are(RendezvousError::Twice { rank: 1 }, &with::<W>(3, &Claim::new(1, 3), after(1500)));
+    // Nobody who joins claims this.
+    all_are(RendezvousError::Twice { rank: 0 }, &with::<W>(3, &Claim::new(0, 3), after(1500)));
+}
+
+fn a_second_rank_0_is_told_that_the_place_is_taken<W: Reach>() {
+    let way = W::new(2);
+    each(0..2, |rank| {
+        let member = way.join(rank, 2, late()).expect("all come");
+        if rank == 0 {
+            let begun = Instant::now();
+            let error = way.join(0, 2, late()).err().expect("there is a rank 0");
+            assert!(matches!(error, RendezvousError::InUse { .. }), "{error}");
+            assert!(error.to_string().contains("by another rank 0") && begun.elapsed() < SOON);
+        }
+        // The first goes on.
+        member.barrier(late()).expect("all come");
+    });
 }
 
 fn the_same_rank_twice_is_refused_when_all_are_there<W: Reach>() {
@@ -129,6 +144,18 @@ fn more_strangers_than_there_is_room_for<W: Reach>() {
     });
 }
 
+fn strangers_that_stay_make_room<W: Reach>() {
+    let way = W::new(2);
+    each(0..2, |rank| {
+        let crowd: Vec<_> = (0..if rank == 1 { 150 } else { 0 }).map(|_| way.knock()).collect();
+        let begun = Instant::now();
+        way.join(rank, 2, late()).expect("all come").barrier(late()).expect("all come");
+        // Each may take 5 s to say who it is where nobody waits.
+        assert!(rank == 0 || begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        drop(crowd);
+    });
+}
+
 suite!(TcpPlace as tcp, UnixPlace as unix: [
     a_rank_that_never_comes_is_named,
     no_rank_0_is_said_with_its_address,
@@ -141,6 +168,8 @@ suite!(TcpPlace as tcp, UnixPlace as unix: [
     a_wrong_secret_is_refused_and_the_group_goes_on,
     strangers_do_not_disturb,
     more_strangers_than_there_is_room_for,
+    strangers_that_stay_make_room,
+    a_second_rank_0_is_told_that_the_place_is_taken,
 ]);
 
 /// What rank 1 gets where a stranger listens in place of rank 0, and does this.
@@ -204,12 +233,29 @@ fn a_port_in_use_is_said() {
 
 #[test]
 fn rank_0_may_come_last_and_by_name() {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address");
-    let address = format!("localhost:{}", free.port());
+    let way = TcpPlace::new(3);
+    drop(way.listener.lock().expect("whole").take());
+    let address = way.address.replace("127.0.0.1", "localhost");
     each(0..3, |rank| {
         std::thread::sleep(Duration::from_millis(if rank == 0 { 100 } else { 0 }));
         Tcp::join(&address, rank, 3, &secret(), late()).expect("all come").barrier(late()).expect("all come");
     });
+}
+
+#[test]
+fn one_of_several_rank_0s_gets_the_place_of_a_dead_one() {
+    for _ in 0..50 {
+        let place = UnixPlace::new(1);
+        drop(std::os::unix::net::UnixListener::bind(&place.0).expect("a socket"));
+        let members = each(0..6, |_| place.join(0, 1, late()));
+        let (got, refused): (Vec<_>, Vec<_>) = members.iter().partition(|member| member.is_ok());
+        let address = place.0.display().to_string();
+        assert!(refused.iter().all(|e| e.as_ref().err() == Some(&RendezvousError::InUse { address: address.clone() })));
+        assert_eq!(got.len(), 1);
+        let file = std::fs::metadata(&place.0).expect("the socket");
+        assert_eq!(file.permissions().mode() & 0o777, 0o600);
+        UnixStream::connect(&place.0).expect("it listens");
+    }
 }
 
 #[test]

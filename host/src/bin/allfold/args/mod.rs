@@ -53,7 +53,9 @@ pub enum Command {
         after_help = "Each gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, ALLFOLD_PORT and \
                       ALLFOLD_SECRET, as torchrun's programs do: rendezvous::Environment reads them. Standard input is \
                       empty.\nExit code: that of the rank that failed first; 128 and the signal where one ended it. 2 \
-                      also: it could not be done."
+                      also: it could not be done, or what they wrote could not be written.\nHUP, INT, QUIT, TERM, USR1, \
+                      USR2, TSTP and CONT are passed on to the ranks and to what they have started; a second INT or TERM \
+                      kills. Killed itself, it takes the ranks along, but not what they have started."
     )]
     Launch(LaunchArgs),
     /// Say what this machine has, what works on it, and what stops the rest

@@ -30,7 +30,7 @@ use crate::Verdict;
 use crate::args::BenchArgs;
 use crate::gpus::Gpus;
 use crate::nccl::{NVLS, Nccl};
-use crate::output::{is_stdout, write};
+use crate::output::{is_stdout, print, say, write};
 use crate::progress::Progress;
 use crate::target::Target;
 use case::{Case, Measured};
@@ -47,7 +47,7 @@ use timing::How;
 pub fn run(args: &BenchArgs) -> Result<Verdict> {
     let settings = Settings::new(args)?;
     for note in settings.notes() {
-        eprintln!("note: {note}");
+        say(&format!("note: {note}\n"));
     }
     let mut report = settings.report();
     // What was measured until then is printed also where a size fails.
@@ -55,9 +55,9 @@ pub fn run(args: &BenchArgs) -> Result<Verdict> {
     if measured.is_ok() || !report.rows.is_empty() {
         let text = report.text();
         if is_stdout(&args.json) || is_stdout(&args.csv) {
-            eprint!("{text}")
+            say(&text);
         } else {
-            print!("{text}")
+            print(&text)?;
         }
         write(&args.json, || Ok(report.json()?))?;
         write(&args.csv, || Ok(report.csv()))?;

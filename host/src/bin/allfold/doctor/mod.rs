@@ -14,6 +14,7 @@ use allfold::cuda::{Device, peer, ptx};
 use anyhow::Result;
 
 use crate::args::DoctorArgs;
+use crate::output::print;
 use crate::progress::Progress;
 use crate::{Verdict, here};
 use findings::{CudaDriver, Findings, FirstUse, Gpu, Link, Ptx, Together};
@@ -22,14 +23,14 @@ use findings::{CudaDriver, Findings, FirstUse, Gpu, Link, Ptx, Together};
 pub fn run(args: &DoctorArgs) -> Result<Verdict> {
     if args.load_only {
         let gpus = here::gpus().map_err(anyhow::Error::msg)?;
-        println!("{}", probe::first_use_ms(&ordinals(&usable(&gpus)))?);
+        print(&format!("{}\n", probe::first_use_ms(&ordinals(&usable(&gpus)))?))?;
         return Ok(Verdict::Right);
     }
     let findings = examine(args);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&findings)?);
+        print(&(serde_json::to_string_pretty(&findings)? + "\n"))?;
     } else {
-        print!("{}", text::of(&findings));
+        print(&text::of(&findings))?;
     }
     Ok(if findings.any_wrong() { Verdict::Wrong } else { Verdict::Right })
 }

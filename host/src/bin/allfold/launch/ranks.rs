@@ -2,68 +2,43 @@
 //! is reaped before all have ended: so no process number can be another's by then.
 
 use std::ffi::OsString;
-use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, PipeWriter, Read};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::Signal;
+use signal_hook::consts::{SIGUSR1, SIGUSR2};
+use signal_hook::low_level::emulate_default_handler;
 
 use super::environment::Environment;
-use super::lines;
+use super::lines::{self, Output};
+use super::process::{Ended, Process, end_with_us};
+use crate::output::write_all;
 
-/// How long output may come when all have ended: something may have taken their pipes to a group of its own.
-const LAST_OUTPUT: Duration = Duration::from_secs(1);
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// With an exit code.
-    Code(i32),
-    /// By a signal.
-    Signal(i32),
-}
-
-impl Ended {
-    /// As a shell says it.
-    pub fn code(self) -> u8 {
-        match self {
-            Ended::Code(code) => code as u8,
-            Ended::Signal(signal) => 128_u8.wrapping_add(signal as u8),
-        }
-    }
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Ended::Code(code) => write!(f, "exit code {code}"),
-            Ended::Signal(signal) => write!(f, "signal {signal}"),
-        }
-    }
-}
-
-struct Process {
-    child: Child,
-    ended: Option<Ended>,
-}
+/// How long a signal may lie about while the last output is written.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The processes, in rank order. What still runs is killed when this is dropped.
 pub struct Ranks {
     processes: Vec<Process>,
-    /// Ends when all output has been copied.
-    output: Option<Receiver<()>>,
+    /// Closed when all have ended.
+    running: Option<PipeWriter>,
+    /// What kept their output from being written; it ends when all has been.
+    lost: Receiver<io::Error>,
 }
 
 impl Ranks {
     /// Starts the program for every rank; if one cannot be started, none is left.
     pub fn start(program: &[OsString], environment: &Environment) -> Result<Ranks> {
-        let (copying, output) = channel();
-        let mut ranks = Ranks { processes: Vec::new(), output: Some(output) };
+        let (copying, lost) = channel();
+        let (ended, running) = io::pipe().context("making a pipe")?;
+        let ended = Arc::new(ended);
+        let mut ranks = Ranks { processes: Vec::new(), running: Some(running), lost };
         let name = program.first().context("no program")?;
         for rank in 0..environment.world() {
             let mut command = Command::new(name);
@@ -72,21 +47,23 @@ impl Ranks {
             end_with_us(&mut command);
             let mut child = command.spawn().with_context(|| format!("starting {} as rank {rank}", name.display()))?;
             let (out, err) = (child.stdout.take(), child.stderr.take());
-            ranks.processes.push(Process { child, ended: None });
-            copy(rank, out, &copying, |line| lines::write(io::stdout().lock(), line))?;
-            copy(rank, err, &copying, |line| lines::write(io::stderr().lock(), line))?;
+            ranks.processes.push(Process::new(child));
+            let out = out.map(|from| Output { from, ranks: Arc::clone(&ended) });
+            let err = err.map(|from| Output { from, ranks: Arc::clone(&ended) });
+            copy(rank, out, &copying, |line| write_all(io::stdout().lock(), line))?;
+            copy(rank, err, &copying, |line| write_all(io::stderr().lock(), line))?;
         }
         Ok(ranks)
     }
 
-    /// Looks which have ended. Gives one that has failed since the last look.
-    pub fn look(&mut self) -> Option<(u32, Ended)> {
-        let mut failed = None;
+    /// Looks which have ended. Gives those that have failed since the last look.
+    pub fn look(&mut self) -> Vec<(u32, Ended)> {
+        let mut failed = Vec::new();
         for (rank, process) in (0..).zip(&mut self.processes) {
             if process.ended.is_none() {
                 process.ended = process.look();
                 let ended = process.ended.filter(|ended| *ended != Ended::Code(0));
-                failed = failed.or(ended.map(|ended| (rank, ended)));
+                failed.extend(ended.map(|ended| (rank, ended)));
             }
         }
         failed
@@ -102,22 +79,33 @@ impl Ranks {
         self.processes.iter().filter(|process| process.ended.is_none()).for_each(|process| process.signal(signal));
     }
 
-    /// Ends what the ranks have left running, and waits for what they wrote.
-    pub fn end(mut self) {
+    /// Ends what the ranks have left running, and waits until all that they wrote has been written. There is no limit to that
+    /// where whoever reads it is slow: from now on a signal does to this program what it does to others.
+    ///
+    /// # Errors
+    /// Why not all could be written.
+    pub fn end(mut self, news: &Receiver<i32>) -> io::Result<()> {
         self.reap();
-        if let Some(output) = self.output.take() {
-            // It says nothing, and ends when all have ended who could.
-            let _ = output.recv_timeout(LAST_OUTPUT);
+        drop(self.running.take());
+        // What was sent before was for the ranks.
+        news.try_iter().for_each(drop);
+        let mut written = Ok(());
+        loop {
+            match self.lost.recv_timeout(PAUSE) {
+                Ok(error) => written = written.and(Err(error)),
+                Err(RecvTimeoutError::Disconnected) => return written,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            // What this program does not know is for the ranks alone.
+            for signal in news.try_iter().filter(|signal| ![SIGUSR1, SIGUSR2].contains(signal)) {
+                // It fails for signals alone that it does not know.
+                let _ = emulate_default_handler(signal);
+            }
         }
     }
 
     fn reap(&mut self) {
-        for process in &mut self.processes {
-            process.signal(Signal::KILL);
-            // It is dead: this does not wait long, and fails only where somebody else has reaped it.
-            let _ = process.child.wait();
-        }
-        self.processes.clear();
+        self.processes.drain(..).for_each(|mut process| process.kill());
     }
 }
 
@@ -127,64 +115,20 @@ impl Drop for Ranks {
     }
 }
 
-impl Process {
-    fn pid(&self) -> Option<Pid> {
-        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
-    }
-
-    /// How it has ended, if it has. It is not reaped.
-    fn look(&self) -> Option<Ended> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        match waitid(WaitId::Pid(self.pid()?), options) {
-            Ok(status) => {
-                let status = status?;
-                let code = status.exit_status().map(Ended::Code);
-                code.or_else(|| status.terminating_signal().map(Ended::Signal))
-            }
-            // Where a parent ignores SIGCHLD nobody can say how its children ended.
-            Err(Errno::CHILD) => Some(Ended::Code(0)),
-            Err(_) => None,
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(pid) = self.pid() {
-            // It fails where the whole group has ended.
-            let _ = kill_process_group(pid, signal);
-        }
-    }
-}
-
-/// A rank ends when this program does, however it does.
-fn end_with_us(command: &mut Command) {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::process::{getpid, getppid, set_parent_process_death_signal};
-        let parent = getpid();
-        let ask = move || {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            // It may have ended before it was asked about.
-            if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
-        };
-        // SAFETY: between fork and exec it makes two system calls, and neither allocates nor takes a lock.
-        unsafe { command.pre_exec(ask) };
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = command;
-}
-
 /// Copies what `from` has in a thread of its own, which holds `copying` to its end.
 fn copy(
     rank: u32,
-    from: Option<impl Read + Send + 'static>,
-    copying: &Sender<()>,
-    line: impl FnMut(&[u8]) + Send + 'static,
+    from: Option<Output<impl Read + AsFd + Send + 'static>>,
+    copying: &Sender<io::Error>,
+    line: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
 ) -> Result<()> {
     let Some(from) = from else { return Ok(()) };
     let copying = copying.clone();
     let copy = move || {
-        lines::copy(rank, from, line);
-        drop(copying);
+        if let Err(error) = lines::copy(rank, from, line) {
+            // Nobody hears it where the ranks could not all be started.
+            let _ = copying.send(error);
+        }
     };
     std::thread::Builder::new().spawn(copy).context("starting a thread for a rank's output")?;
     Ok(())

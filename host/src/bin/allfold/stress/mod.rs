@@ -23,7 +23,7 @@ use anyhow::{Context, Result};
 use crate::Verdict;
 use crate::args::StressArgs;
 use crate::gpus::Gpus;
-use crate::output::{is_stdout, write};
+use crate::output::{is_stdout, print, say, write};
 use crate::progress::Progress;
 use crate::target::Target;
 use report::{Report, Row};
@@ -33,7 +33,7 @@ use settings::Settings;
 pub fn run(args: &StressArgs) -> Result<Verdict> {
     let settings = Settings::new(args)?;
     for note in settings.notes() {
-        eprintln!("note: {note}");
+        say(&format!("note: {note}\n"));
     }
     let mut report = settings.report();
     // What was run until then is printed also where a cell fails.
@@ -41,9 +41,9 @@ pub fn run(args: &StressArgs) -> Result<Verdict> {
     if done.is_ok() || !report.rows.is_empty() {
         let text = report.text();
         if is_stdout(&args.json) || is_stdout(&args.markdown) {
-            eprint!("{text}")
+            say(&text);
         } else {
-            print!("{text}")
+            print(&text)?;
         }
         write(&args.json, || Ok(report.json()?))?;
         write(&args.markdown, || Ok(report.markdown()))?;

@@ -21,7 +21,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::Verdict;
 use crate::args::TuneArgs;
-use crate::output::{is_stdout, write};
+use crate::output::{is_stdout, print, say, write};
 use choose::{Piece, pieces};
 use measure::{Found, Tuner, Wrong};
 use settings::Settings;
@@ -30,14 +30,14 @@ use settings::Settings;
 pub fn run(args: &TuneArgs) -> Result<Verdict> {
     let settings = Settings::new(args)?;
     if let Some(note) = &settings.chosen {
-        eprintln!("note: {note}");
+        say(&format!("note: {note}\n"));
     }
     let mut tuner = Tuner::new(&settings)?;
     let found = match trusted(tuner.measure())? {
         Ok(found) => found,
         Err(wrong) => {
             drop(tuner);
-            println!("WRONG: {wrong}.\nNo table is written.");
+            print(&format!("WRONG: {wrong}.\nNo table is written.\n"))?;
             return Ok(Verdict::Wrong);
         }
     };
@@ -54,14 +54,17 @@ pub fn run(args: &TuneArgs) -> Result<Verdict> {
     // Gone before anything is printed: with it goes the progress bar.
     drop(tuner);
     if is_stdout(&out) {
-        eprint!("{text}")
+        say(&text);
     } else {
-        print!("{text}")
+        print(&text)?;
     }
     write(&out, || Ok(table.to_string()))?;
     if !is_stdout(&out) {
         let count = table.entries().len();
-        println!("{count} rows in {0}: allfold bench --tuning {0}, or Options::tuning.", settings.out.display());
+        print(&format!(
+            "{count} rows in {0}: allfold bench --tuning {0}, or Options::tuning.\n",
+            settings.out.display()
+        ))?;
     }
     Ok(Verdict::Right)
 }
