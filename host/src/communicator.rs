@@ -216,7 +216,7 @@ impl Communicator {
             Backend::Cpu(ranks) => {
                 // SAFETY: the caller's promise, and the request was checked.
                 unsafe { ranks.all_reduce(&request, &plan, buffers, &peers) }?;
-                self.check()?;
+                self.check_words()?;
             }
             Backend::Cuda(ranks) => {
                 // SAFETY: as above.
@@ -239,6 +239,12 @@ impl Communicator {
     /// are not valid, and the communicator is at its end: every later call gets [`Error::Ended`]. [`Error::UnknownBuffers`]: likewise.
     /// [`Error::BufferFreed`]. [`Error::Driver`].
     pub fn check(&self) -> Result<()> {
+        self.check_words()?;
+        of_backend!(&self.backend, ranks => ranks.reach().check())
+    }
+
+    /// The words that kernels have left.
+    fn check_words(&self) -> Result<()> {
         let words = match &self.backend {
             Backend::Cpu(ranks) => ranks.gave_up(),
             Backend::Cuda(ranks) => ranks.gave_up(),
@@ -253,7 +259,7 @@ impl Communicator {
                 return Err(Error::GaveUp { rank, block, missing: missing.0, phase, epoch: epoch_low });
             }
         }
-        of_backend!(&self.backend, ranks => ranks.reach().check())
+        Ok(())
     }
 
     fn check_not_ended(&self) -> Result<()> {

@@ -54,7 +54,7 @@ impl Memory {
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
         let Place::Host(memory) = &self.place else { return None };
         // SAFETY: a page's start, mapped with this length, of zeros or of what was written through the slice below; an
-        // element has any bits. Ranks write it in calls of this process only, which borrow it mutably.
+        // element has any bits. Peers write it in calls only, and whoever registers it promises what `register` asks.
         Some(unsafe { std::slice::from_raw_parts(memory.start().cast(), self.bytes / size_of::<T>()) })
     }
 

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 
 mod cpu;
 mod cuda;
-mod pieces;
+pub(crate) mod pieces;
 mod processes;
 
 pub use cpu::CpuMachine;

@@ -127,7 +127,7 @@ fn a_rank_out_of_address_space_fails_on_all_wherever_that_is() {
             1,
             Resource::As,
             limits.chain([used + (64 << 20)]),
-            &["mapping a workspace", "starting a CPU rank's thread"],
+            &["mapping shared memory", "starting a CPU rank's thread"],
         );
     });
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use allfold::rendezvous::{Rendezvous, RendezvousError, Unix};
 use allfold::{
-    CallOptions, Communicator, Error, Memory, Options, RankBuffers, ReduceOp, Registered, Registration, Span,
+    Algorithm, CallOptions, Communicator, Error, Memory, Options, RankBuffers, ReduceOp, Registered, Registration, Span,
 };
 use meet::held::Held;
 use meet::{Case, on_all};
@@ -140,14 +140,76 @@ fn a_rank_out_of_file_descriptors_fails_on_all() {
 }
 
 #[test]
-fn ranks_that_release_different_names_are_told() {
-    on_all("ranks_that_release_different_names_are_told", Case(2, 0), |seat| {
+fn ranks_that_release_different_names_are_told_and_keep_them() {
+    on_all("ranks_that_release_different_names_are_told_and_keep_them", Case(2, 0), |seat| {
         let mut comm = connect(seat, LONG);
-        let memory = Memory::host(BYTES).expect("a little memory");
+        let mut memory = Memory::host(BYTES).expect("a little memory");
         let names = [0, 1].map(|_| register(&mut comm, memory.span()).expect("both are alike"));
         let error = comm.release(names[seat.rank() as usize]).expect_err("they differ");
         assert!(matches!(error, Error::Disagreement { .. }), "{error:?}");
-        let error = comm.release(names[seat.rank() as usize]).expect_err("it is gone");
-        assert!(matches!(error, Error::NotRegistered), "{error:?}");
+        // Nothing is gone, and ranks are as much in step as before.
+        names.iter().for_each(|&name| sums(&mut comm, &mut memory, name));
+        comm.release(names[0]).expect("both release it");
+        // One rank has a name that is gone.
+        let name = names[1 - usize::from(seat.rank() == 1)];
+        match (comm.release(name), seat.rank()) {
+            (Err(Error::NotRegistered), 1) | (Err(Error::RankFailed { rank: 1, .. }), 0) => {}
+            other => panic!("{other:?}"),
+        }
+        let third = register(&mut comm, memory.span()).expect("ranks are in step");
+        sums(&mut comm, &mut memory, third);
+        comm.release(third).expect("both release it");
+        comm.release(names[1]).expect("it is there still");
+    });
+}
+
+#[test]
+fn a_rank_that_must_refuse_tells_the_others_at_once() {
+    on_all("a_rank_that_must_refuse_tells_the_others_at_once", Case(3, 0), |seat| {
+        let mut comm = connect(seat, LONG);
+        let mut memory = Memory::host(BYTES).expect("a little memory");
+        let begun = Instant::now();
+        let spans = [memory.span(), memory.span()];
+        // Rank 0 gives two buffers for one rank.
+        let result = match seat.rank() {
+            // SAFETY: the memory lives as long as the communicator.
+            0 => unsafe { comm.register(&spans) },
+            _ => register(&mut comm, memory.span()),
+        };
+        match (result, seat.rank()) {
+            (Err(Error::RankCount { local: 1, got: 2 }), 0) | (Err(Error::RankFailed { rank: 0, .. }), 1 | 2) => {}
+            other => panic!("{other:?}"),
+        }
+        assert!(begun.elapsed() < LONG / 2, "{:?}", begun.elapsed());
+        let name = register(&mut comm, memory.span()).expect("nothing is wrong now");
+        sums(&mut comm, &mut memory, name);
+    });
+}
+
+#[test]
+fn more_captured_calls_than_one_message_holds_are_finished() {
+    const CALLS: usize = 140_000;
+    on_all("more_captured_calls_than_one_message_holds_are_finished", Case(2, 0), |seat| {
+        let options = Options { captured_calls: 30_000, poll_limit: Some(300_000), ..Options::for_processes() };
+        let mut comm = Communicator::connect_cpu_with(seat, options).expect("both come");
+        let mut memory = Memory::host(BYTES).expect("a little memory");
+        let data = memory.as_mut_slice::<f32>().expect("host memory");
+        data.fill(1.0);
+        let later = CallOptions { registered: Registered::Later, ..CallOptions::default() };
+        let captured = comm
+            .capture(&[], |comm| {
+                for number in 0..CALLS {
+                    // Most of them use nobody's buffers.
+                    let algorithm = if number % 5 == 0 { Algorithm::OnePass } else { Algorithm::OneShotPush };
+                    let call = CallOptions { algorithm: Some(algorithm), ..later };
+                    comm.all_reduce_with(&[RankBuffers::in_place(&mut data[..1])], ReduceOp::Sum, &call)?;
+                }
+                Ok(())
+            })
+            .expect("there is room");
+        comm.finish_capture().expect("both have captured the same");
+        drop(captured);
+        let name = register(&mut comm, memory.span()).expect("the line is as good as before");
+        sums(&mut comm, &mut memory, name);
     });
 }

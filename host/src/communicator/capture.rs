@@ -44,9 +44,10 @@ impl Communicator {
             return Err(Error::RankCount { local, got: streams.len() });
         }
         let pending = of_backend!(&mut self.backend, ranks => {
-            if ranks.reach().has_returned() {
+            let rows = ranks.reach().returned();
+            if !rows.is_empty() {
                 ranks.finish()?;
-                ranks.reach_mut().reclaim()?;
+                ranks.reach_mut().reclaim(rows)?;
             }
             ranks.reach().pending()
         });

@@ -17,14 +17,17 @@ impl Communicator {
     /// on all within
     /// [`Options::connect_timeout`](crate::Options::connect_timeout). A call names them by [`CallOptions::registered`].
     ///
-    /// Buffers may be parts of larger allocations, which are mapped once however many of their parts are registered,
-    /// and may overlap. Between processes they may be, on the CPU, [`Memory`](crate::Memory); on GPUs that, memory of
-    /// `cuMemAlloc`, and mapped memory that was made for file descriptors, as PyTorch's expandable segments are. In
-    /// one process any memory will do, of GPUs also that of stream-ordered pools.
+    /// Buffers may be parts of larger allocations, and may overlap: an allocation is mapped once, however many of its
+    /// parts are registered; of mapped memory, each range of its pieces. Between processes they may be, on the CPU,
+    /// [`Memory`](crate::Memory); on GPUs that, memory of `cuMemAlloc`, and mapped memory that was made for file
+    /// descriptors, as PyTorch's expandable segments are. In one process any memory will do, of GPUs also that of
+    /// stream-ordered pools.
     ///
     /// # Safety
-    /// Each `span` is memory that stays allocated until the registration is [released](Communicator::release), or the
-    /// communicators of *all* ranks are dropped.
+    /// - Each `span` is memory that stays allocated, and its pieces mapped, until the registration is
+    ///   [released](Communicator::release), or the communicators of *all* ranks are dropped.
+    /// - All ranks make the same calls on it, at the same distances from its start. Peers read and write it in those
+    ///   calls: while any rank may be in one, nothing else touches it.
     ///
     /// # Errors
     /// [`Error::RankCount`], [`Error::WrongMemory`]; on every rank the same [`Error::Disagreement`] where lengths
@@ -33,13 +36,13 @@ impl Communicator {
     /// [`Error::Driver`],
     /// [`Error::Host`], and on the other ranks [`Error::RankFailed`]; [`Error::Rendezvous`]; [`Error::Ended`].
     pub unsafe fn register(&mut self, spans: &[Span]) -> Result<Registration> {
-        self.check_not_ended()?;
         let local = self.members.local as usize;
-        if spans.len() != local {
-            return Err(Error::RankCount { local, got: spans.len() });
-        }
+        let right = match spans.len() == local {
+            true => self.check_not_ended().map(|()| spans),
+            false => Err(Error::RankCount { local, got: spans.len() }),
+        };
         let meeting = self.line.as_ref().map(|line| Meeting::new(line, self.options.connect_timeout)).transpose()?;
-        of_backend!(&mut self.backend, ranks => ranks.reach_mut().register(meeting.as_ref(), spans))
+        of_backend!(&mut self.backend, ranks => ranks.reach_mut().register(meeting.as_ref(), right))
     }
 
     /// Takes a registration back. All ranks call it; it waits for all work on the GPUs that this process drives, and
@@ -47,25 +50,25 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::NotRegistered`], [`Error::Driver`], and on the other ranks [`Error::RankFailed`];
-    /// [`Error::Disagreement`] where ranks release different ones; [`Error::Rendezvous`]. Each rank's own is gone all
-    /// the same.
+    /// [`Error::Disagreement`] where ranks release different ones: no rank's is gone then. [`Error::Rendezvous`].
     pub fn release(&mut self, registration: Registration) -> Result<()> {
         let timeout = self.options.connect_timeout;
         let meeting = self.line.as_ref().map(|line| Meeting::new(line, timeout)).transpose()?;
-        let released = of_backend!(&mut self.backend, ranks => {
+        of_backend!(&mut self.backend, ranks => {
             // Kernels that use what is about to be unmapped.
             let finished = ranks.reach().check_name(registration).and_then(|()| ranks.finish());
-            finished.and_then(|()| ranks.reach_mut().release(registration).map(drop))
-        });
-        let Some(meeting) = meeting else { return released };
-        let ((), words) = meeting.step(released, |()| registration.word().to_vec())?;
-        match words.iter().all(|word| *word == words[0]) {
-            true => Ok(()),
-            false => {
-                let names = words.iter().map(|word| format!("{word:?}"));
-                Err(Error::disagreement("which registration to release".to_owned(), names))
+            let Some(meeting) = meeting else {
+                finished?;
+                return ranks.reach_mut().release(registration).map(drop);
+            };
+            let ((), words) = meeting.step(finished, |()| registration.word().into_bytes())?;
+            if words.iter().any(|word| *word != words[0]) {
+                let names = words.iter().map(|word| String::from_utf8_lossy(word).into_owned());
+                return Err(Error::disagreement("which registration to release".to_owned(), names));
             }
-        }
+            // When all have let go of it, and not before, its memory may be freed.
+            meeting.done(ranks.reach_mut().release(registration).map(drop))
+        })
     }
 
     /// Makes known to all ranks the buffers of calls that were captured as [`Registered::Later`] since the last time:
@@ -81,12 +84,13 @@ impl Communicator {
     /// [`Error::NotShareable`]; otherwise as [`Communicator::register`]. Then the graphs captured since the last time
     /// must not be launched: their kernels would find no buffers, leave at once, and [`Communicator::check`] says so.
     pub fn finish_capture(&mut self) -> Result<()> {
-        self.check_not_ended()?;
-        let Some(line) = &self.line else { return Ok(()) };
+        let right = self.check_not_ended();
+        let Some(line) = &self.line else { return right };
         let meeting = Meeting::new(line, self.options.connect_timeout)?;
         of_backend!(&mut self.backend, ranks => {
-            let finished = if ranks.reach().has_returned() { ranks.finish() } else { Ok(()) };
-            meeting.done(finished)?;
+            let rows = ranks.reach().returned();
+            let finished = right.and_then(|()| if rows.is_empty() { Ok(()) } else { ranks.finish() });
+            meeting.done(finished.and_then(|()| ranks.reach_mut().reclaim(rows)))?;
             ranks.reach_mut().finish_capture(&meeting)
         })
     }

@@ -6,6 +6,7 @@ use allfold_kernels::protocol::abi::ROW_WORDS;
 
 use super::raw::{Context, DeviceMemory, IPC_BYTES, IpcMemory, Pointer, PointerKind, ShareableMemory, export};
 use crate::error::{Error, Result};
+use crate::hash::fnv1a;
 use crate::reach::{self, Allocation, Shared, Sharing, Span};
 
 const _: () = assert!(IPC_BYTES == reach::IPC_BYTES);
@@ -62,6 +63,18 @@ impl CudaSharing {
     }
 }
 
+/// Start and length of the allocation that `span` lies in, or of each piece of mapped memory.
+fn pieces(context: &Context, span: Span) -> impl Iterator<Item = Result<(u64, u64)>> {
+    let end = span.address.saturating_add(span.bytes);
+    let mut next = Some(span.address);
+    std::iter::from_fn(move || {
+        let piece = context.range(next?);
+        // After a failure there is nothing more to say.
+        next = piece.as_ref().ok().map(|(start, bytes)| start + bytes).filter(|&next| next < end);
+        Some(piece.map_err(Error::from))
+    })
+}
+
 /// The memory that has a handle of its own and that `span` lies in as a whole.
 fn whole(context: &Context, rank: u32, span: Span) -> Result<Span> {
     let (address, bytes) = context.range(span.address)?;
@@ -87,6 +100,8 @@ impl Sharing for CudaSharing {
                 let address = pieces.first().map_or(span.address, |&(start, ..)| start);
                 let lengths: Vec<_> = pieces.iter().map(|&(_, bytes, _)| bytes).collect();
                 let span = Span { address, bytes: lengths.iter().sum() };
+                // Of all its pieces: another may have taken the place of one of them.
+                let id = self.id(span).unwrap_or(id);
                 let descriptors = pieces.into_iter().map(|(.., descriptor)| descriptor).collect();
                 Ok((Allocation { span, id, shared: Shared::Pieces(lengths) }, descriptors))
             }
@@ -108,6 +123,10 @@ impl Sharing for CudaSharing {
                 let memory = IpcMemory::open(context, handle)?;
                 Ok((memory.address(), CudaMapping::Ipc(memory)))
             }
+            Shared::Pieces(lengths) if lengths.len() != descriptors.len() => {
+                let source = std::io::Error::from(std::io::ErrorKind::InvalidData);
+                Err(Error::Host { what: "mapping a peer's buffer", source })
+            }
             Shared::Pieces(lengths) => {
                 let pieces: Vec<_> = descriptors.iter().zip(lengths.iter().map(|&bytes| bytes as usize)).collect();
                 let memory = ShareableMemory::import(context, &pieces)?;
@@ -124,11 +143,14 @@ impl Sharing for CudaSharing {
             match kind {
                 PointerKind::Plain => context.enable_peer_access(&Context::retain(device)?)?,
                 PointerKind::Pool(pool) => context.enable_access_to(pool)?,
-                PointerKind::Virtual { .. } if context.reaches(span.address)? => {}
                 PointerKind::Virtual { .. } => {
-                    let why =
-                        "not all GPUs of the communicator have access to its memory: see cuMemSetAccess".to_owned();
-                    return Err(Error::NotShareable { rank, address: span.address, why });
+                    for piece in pieces(context, span) {
+                        let (address, bytes) = piece?;
+                        if !context.reaches(address)? {
+                            // SAFETY: whoever mapped it keeps it mapped while it is registered.
+                            unsafe { context.enable_access_at(address, bytes) }?;
+                        }
+                    }
                 }
             }
         }
@@ -136,7 +158,14 @@ impl Sharing for CudaSharing {
     }
 
     fn id(&self, span: Span) -> Option<u64> {
-        self.contexts.first()?.allocation_id(span.address)
+        let context = self.contexts.first()?;
+        // Of mapped memory each piece has a number of its own, and may go without the others.
+        let ids = pieces(context, span).map(|piece| context.allocation_id(piece.ok()?.0));
+        let ids = ids.collect::<Option<Vec<_>>>()?;
+        match ids[..] {
+            [id] => Some(id),
+            _ => Some(fnv1a(&ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<_>>())),
+        }
     }
 
     fn write_row(&self, row: u32, words: &[u64; ROW_WORDS]) -> Result<()> {

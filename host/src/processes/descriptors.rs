@@ -29,6 +29,8 @@ const TOKEN_BYTES: usize = 16;
 const BACKLOG: i32 = i32::MAX;
 /// Between two attempts at what there was no room for.
 const PAUSE: Duration = Duration::from_millis(1);
+/// Descriptors that all ranks have sent and not taken yet: the kernel allows a user as many as a process may have open, 1024 as a rule.
+const MOST_UNDER_WAY: usize = 512;
 /// Descriptors of one message.
 const MOST_DESCRIPTORS: usize = 64;
 
@@ -47,15 +49,24 @@ pub(crate) fn exchange(meeting: &Meeting<'_>, own: &[BorrowedFd<'_>]) -> Result<
         Told::decode(word).ok_or_else(failed)
     });
     let told = meeting.done(told.collect::<Result<Vec<_>>>())?;
-    let sent = meeting.peers().try_for_each(|peer| {
-        send(&told[peer as usize], meeting.rank(), own, meeting.deadline()).map_err(|error| match error {
-            // It told an address, and has left since.
-            Errno::CONNREFUSED | Errno::CONNRESET | Errno::PIPE => Error::PeerGone { rank: peer },
-            error => host("sending a descriptor", error),
-        })
-    });
-    meeting.done(sent)?;
-    meeting.done(inbox.take_all(meeting, &told))
+    let world = told.len();
+    let at_once = (MOST_UNDER_WAY / (world * world)).max(1);
+    let most = told.iter().map(|told| told.count as usize).max().unwrap_or(0);
+    let mut taken: Vec<_> = told.iter().map(|_| Vec::new()).collect();
+    for first in (0..most).step_by(at_once) {
+        let next = own.get(first..).unwrap_or_default();
+        let next = &next[..next.len().min(at_once)];
+        let sent = meeting.peers().try_for_each(|peer| {
+            send(&told[peer as usize], meeting.rank(), next, meeting.deadline()).map_err(|error| match error {
+                // It told an address, and has left since.
+                Errno::CONNREFUSED | Errno::CONNRESET | Errno::PIPE => Error::PeerGone { rank: peer },
+                error => host("sending a descriptor", error),
+            })
+        });
+        meeting.done(sent)?;
+        meeting.done(inbox.take_all(meeting, &told, first + at_once, &mut taken))?;
+    }
+    Ok(taken)
 }
 
 /// What a rank tells of its inbox, and of what it sends.
@@ -98,13 +109,11 @@ impl Inbox {
         Writer::default().bytes(&self.address).bytes(&self.token).u32(count as u32).0
     }
 
-    /// What all other ranks have sent.
-    fn take_all(&self, meeting: &Meeting<'_>, told: &[Told]) -> Result<Vec<Vec<OwnedFd>>> {
-        let mut taken: Vec<_> = told.iter().map(|_| Vec::new()).collect();
-        let missing = |taken: &[Vec<OwnedFd>]| {
-            meeting.peers().find(|&peer| taken[peer as usize].len() < told[peer as usize].count as usize)
-        };
-        while let Some(missing) = missing(&taken) {
+    /// What all other ranks have sent, until each one's are `most`, or all that it has.
+    fn take_all(&self, meeting: &Meeting<'_>, told: &[Told], most: usize, taken: &mut [Vec<OwnedFd>]) -> Result<()> {
+        let wanted = |rank: u32| (told[rank as usize].count as usize).min(most);
+        let missing = |taken: &[Vec<OwnedFd>]| meeting.peers().find(|&peer| taken[peer as usize].len() < wanted(peer));
+        while let Some(missing) = missing(taken) {
             let connection = match accept_with(&self.listener, FLAGS) {
                 Ok(connection) => connection,
                 // It is gone already, or a signal came.
@@ -117,13 +126,13 @@ impl Inbox {
             let receive = || receive(&connection, &self.token).map_err(|error| host("receiving a descriptor", error));
             while let Some((rank, descriptors)) = receive()? {
                 // Each peer has one place, and fills it once.
-                if let Some((place, told)) = taken.get_mut(rank as usize).zip(told.get(rank as usize)) {
-                    let room = (told.count as usize).saturating_sub(place.len());
+                if let Some(place) = taken.get_mut(rank as usize) {
+                    let room = wanted(rank).saturating_sub(place.len());
                     place.extend(descriptors.into_iter().take(room));
                 }
             }
         }
-        Ok(taken)
+        Ok(())
     }
 }
 
@@ -252,7 +261,8 @@ mod tests {
         let seats = local(2).expect("two ranks");
         let meeting = Meeting::new(&seats[0], Duration::from_secs(20)).expect("a rank");
         let none = Told::decode(&inbox.tell(0)).expect("as above");
-        let taken = inbox.take_all(&meeting, &[none, told]).expect("it has come");
+        let mut taken = [Vec::new(), Vec::new()];
+        inbox.take_all(&meeting, &[none, told], 1, &mut taken).expect("it has come");
         assert_eq!((taken[0].len(), taken[1].len()), (0, 1));
     }
 
@@ -267,7 +277,8 @@ mod tests {
         let seats = local(2).expect("two ranks");
         let meeting = Meeting::new(&seats[0], Duration::from_secs(20)).expect("a rank");
         let none = Told::decode(&inbox.tell(0)).expect("as above");
-        let taken = inbox.take_all(&meeting, &[none, told]).expect("all have come");
+        let mut taken = [Vec::new(), Vec::new()];
+        inbox.take_all(&meeting, &[none, told], COUNT, &mut taken).expect("all have come");
         assert_eq!(taken[1].len(), COUNT);
         for (number, (mut read, _)) in pipes.into_iter().enumerate() {
             rustix::io::write(&taken[1][number], &[number as u8]).expect("the pipe is open");

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::members::Members;
-use crate::rendezvous::{Line, Rendezvous, RendezvousError};
+use crate::rendezvous::{Line, MOST_BYTES, Rendezvous, RendezvousError};
 
 /// What the first byte of a rank's word means: what follows is what it tells the others.
 const OK: u8 = 0;
@@ -13,6 +13,15 @@ const FAILED: u8 = 1;
 
 /// A deadline for whoever has none that a clock can count.
 const LONG: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// Bytes of a long word that are told in one step.
+const PART_BYTES: usize = MOST_BYTES / 2;
+
+/// Part `number` of a long word.
+fn part(word: &[u8], number: usize) -> &[u8] {
+    let rest = word.get(number * PART_BYTES..).unwrap_or_default();
+    &rest[..rest.len().min(PART_BYTES)]
+}
 
 /// The ranks that are being connected, seen from one of them.
 pub(crate) struct Meeting<'a> {
@@ -96,11 +105,61 @@ impl<'a> Meeting<'a> {
         Ok((mine, told))
     }
 
+    /// [`Meeting::step`] with words of any length: where one of them is long, all go on until it has been told.
+    ///
+    /// # Errors
+    /// As [`Meeting::step`].
+    pub(crate) fn step_long<T>(&self, mine: Result<T>, tell: impl FnOnce(&T) -> Vec<u8>) -> Result<(T, Vec<Vec<u8>>)> {
+        let mut own = Vec::new();
+        let (mine, heads) = self.step(mine, |mine| {
+            own = tell(mine);
+            [&(own.len() as u64).to_le_bytes(), part(&own, 0)].concat()
+        })?;
+        let (mut longest, mut words) = (0, Vec::new());
+        for (rank, head) in (0..).zip(heads) {
+            let Some((length, first)) = head.split_first_chunk() else {
+                return Err(Error::RankFailed { rank, why: "it said what this version does not know".to_owned() });
+            };
+            longest = longest.max(u64::from_le_bytes(*length));
+            words.push(first.to_vec());
+        }
+        for number in 1..longest.div_ceil(PART_BYTES as u64) as usize {
+            let ((), parts) = self.step(Ok(()), |()| part(&own, number).to_vec())?;
+            words.iter_mut().zip(parts).for_each(|(word, part)| word.extend(part));
+        }
+        Ok((mine, words))
+    }
+
     /// [`Meeting::step`] with nothing to tell but that it is done.
     ///
     /// # Errors
     /// As [`Meeting::step`].
     pub(crate) fn done<T>(&self, mine: Result<T>) -> Result<T> {
         self.step(mine, |_| Vec::new()).map(|(mine, _)| mine)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rendezvous::local;
+
+    #[test]
+    fn words_of_any_length_are_told() {
+        // Of rank 0 nothing, of rank 1 a little, of rank 2 more than a step takes, to the byte and beyond.
+        for most in [0, 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES] {
+            let lengths = [0, 7.min(most), most];
+            std::thread::scope(|scope| {
+                for seat in local(3).expect("three ranks") {
+                    scope.spawn(move || {
+                        let meeting = Meeting::new(&seat, Duration::from_secs(60)).expect("a rank");
+                        let word = |rank: usize| vec![rank as u8 + 1; lengths[rank]];
+                        let own = word(meeting.rank() as usize);
+                        let ((), words) = meeting.step_long(Ok(()), |()| own).expect("all come");
+                        assert!(words == [word(0), word(1), word(2)], "{most}");
+                    });
+                }
+            });
+        }
     }
 }

@@ -69,10 +69,10 @@ impl SharedMemory {
         // SAFETY: a new mapping, at a place that the kernel chooses.
         let mapped =
             unsafe { rustix::mm::mmap(null_mut(), bytes, protection, MapFlags::SHARED, descriptor.as_fd(), 0) };
-        let start = mapped.map_err(failed("mapping a workspace"))?;
+        let start = mapped.map_err(failed("mapping shared memory"))?;
         match NonNull::new(start.cast()) {
             Some(start) => Ok(SharedMemory { start, bytes }),
-            None => Err(failed("mapping a workspace")(Errno::NOMEM)),
+            None => Err(failed("mapping shared memory")(Errno::NOMEM)),
         }
     }
 
@@ -91,7 +91,7 @@ impl Drop for SharedMemory {
     fn drop(&mut self) {
         // SAFETY: mapped with this length, and whoever uses it borrows from this value or lives shorter.
         if let Err(error) = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) } {
-            tracing::warn!(%error, "the memory of a dropped communicator is lost");
+            tracing::warn!(%error, "memory that was shared is lost");
         }
     }
 }

@@ -89,10 +89,16 @@ impl Told {
 
 fn allocation(from: &mut Reader<'_>) -> Option<Allocation> {
     let span = Span { address: from.u64()?, bytes: from.u64()? };
+    span.address.checked_add(span.bytes)?;
     let id = from.u64()?;
     let shared = match from.u8()? {
         0 => Shared::Not(from.text()?),
-        1 => Shared::Pieces((0..from.u32()?).map(|_| from.u64()).collect::<Option<_>>()?),
+        1 => {
+            let pieces = (0..from.u32()?).map(|_| from.u64()).collect::<Option<Vec<_>>>()?;
+            // A buffer inside the allocation lies inside what is mapped.
+            let all = pieces.iter().try_fold(0_u64, |sum, &bytes| sum.checked_add(bytes))?;
+            (all == span.bytes).then_some(Shared::Pieces(pieces))?
+        }
         2 => Shared::Ipc(from.array()?),
         _ => return None,
     };
@@ -135,6 +141,20 @@ mod tests {
         assert_eq!(Told::decode(&word), Some(told));
         assert!((0..word.len()).all(|end| Told::decode(&word[..end]).is_none()));
         assert_eq!(Told::decode(&[&word[..], &[0]].concat()), None);
+    }
+
+    #[test]
+    fn pieces_that_are_not_the_allocation_are_refused() {
+        for (bytes, pieces) in [(8192, vec![4096]), (8192, vec![]), (0, vec![1]), (1, vec![u64::MAX, 2])] {
+            let span = Span { address: 4096, bytes };
+            let allocation = Allocation { span, id: 7, shared: Shared::Pieces(pieces) };
+            let told = Told { allocations: vec![allocation], buffers: Vec::new(), ..told() };
+            assert_eq!(Told::decode(&told.encode()), None, "{told:?}");
+        }
+        let allocation =
+            Allocation { span: Span { address: u64::MAX, bytes: 2 }, id: 7, shared: Shared::Ipc([9; IPC_BYTES]) };
+        let told = Told { allocations: vec![allocation], buffers: Vec::new(), ..told() };
+        assert_eq!(Told::decode(&told.encode()), None);
     }
 
     #[test]

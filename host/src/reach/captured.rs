@@ -108,19 +108,22 @@ impl<M> Captured<M> {
         self.pending.truncate(count);
     }
 
-    /// Whether rows have come back since the last finish.
-    pub(crate) fn has_returned(&self) -> bool {
-        !lock(&self.rows).back.is_empty()
+    /// The rows that have come back. Once their kernels have ended they go to [`Captured::reclaim`].
+    pub(crate) fn returned(&self) -> Vec<u32> {
+        std::mem::take(&mut lock(&self.rows).back)
     }
 
-    /// Frees the rows that have come back. Kernels of graphs that are gone have ended.
-    pub(crate) fn reclaim<S: Sharing<Mapping = M>>(&mut self, sharing: &S) -> Result<()> {
-        let back = std::mem::take(&mut lock(&self.rows).back);
-        for &row in &back {
-            sharing.write_row(row, &[0; ROW_WORDS])?;
-            self.mappings[row as usize].clear();
-        }
+    /// Frees rows that came back.
+    pub(crate) fn reclaim<S: Sharing<Mapping = M>>(&mut self, sharing: &S, back: Vec<u32>) -> Result<()> {
+        back.iter().try_for_each(|&row| self.clear(sharing, row))?;
         lock(&self.rows).free.extend(back);
+        Ok(())
+    }
+
+    /// Empties a row that no kernel reads now.
+    fn clear<S: Sharing<Mapping = M>>(&mut self, sharing: &S, row: u32) -> Result<()> {
+        sharing.write_row(row, &[0; ROW_WORDS])?;
+        self.mappings[row as usize].clear();
         Ok(())
     }
 
@@ -136,17 +139,14 @@ impl<M> Captured<M> {
         meeting: &Meeting<'_>,
     ) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
-        compare(meeting, &pending)?;
-        let used: Vec<_> = pending.iter().filter_map(|it| Some((it, it.row?, it.recorded.buffers?))).collect();
-        let spans: Vec<_> = used.iter().flat_map(|&(.., buffers)| buffers).collect();
-        let mut reached = reach(sharing, opened, meeting, &spans)?.into_iter();
+        let alive = compare(meeting, &pending)?;
+        let used = pending.iter().zip(alive).filter(|(_, alive)| *alive);
+        let used: Vec<_> = used.filter_map(|(it, _)| Some((it.row?, it.recorded.buffers?))).collect();
+        let spans: Vec<_> = used.iter().flat_map(|&(_, buffers)| buffers).collect();
+        let mut reached = reach(sharing, opened, meeting, Ok(&spans))?.into_iter();
         let mut write = || {
-            for &(call, row, _) in &used {
+            for &(row, _) in &used {
                 let (Some(input), Some(output)) = (reached.next(), reached.next()) else { break };
-                // Its graph is gone, and the row with it.
-                if call.lease.strong_count() == 0 {
-                    continue;
-                }
                 let mut words = [0; ROW_WORDS];
                 words[..MAX_RANKS].copy_from_slice(&input.addresses);
                 words[MAX_RANKS..].copy_from_slice(&output.addresses);
@@ -156,23 +156,39 @@ impl<M> Captured<M> {
             Ok(())
         };
         let written = write();
-        meeting.done(written)
+        // Where one rank cannot, no rank's kernels find any buffers.
+        meeting.done(written).inspect_err(|_| {
+            for &(row, _) in &used {
+                if let Err(error) = self.clear(sharing, row) {
+                    tracing::warn!(%error, "a row of a capture that failed could not be emptied");
+                }
+            }
+        })
     }
 }
 
-/// Refuses calls that are not the same on all ranks, and names the first.
-fn compare(meeting: &Meeting<'_>, pending: &[Pending]) -> Result<()> {
-    let hash = |call: &Pending| fnv1a(call.recorded.what.as_bytes()).to_le_bytes();
-    let (_, words) = meeting.step(Ok(()), |()| pending.iter().flat_map(hash).collect())?;
-    let most = words.iter().map(|word| word.len() / HASH_BYTES).max().unwrap_or(0);
-    let of = |word: &[u8], number: usize| word.get(number * HASH_BYTES..(number + 1) * HASH_BYTES).map(<[u8]>::to_vec);
-    let differs = |&number: &usize| words.windows(2).any(|pair| of(&pair[0], number) != of(&pair[1], number));
-    let Some(number) = (0..most).find(differs) else { return Ok(()) };
+/// Refuses calls that are not the same on all ranks, and names the first. Of each, whether its graph is there on all ranks:
+/// the buffers of one that is gone may be gone too.
+fn compare(meeting: &Meeting<'_>, pending: &[Pending]) -> Result<Vec<bool>> {
+    let word = |call: &Pending| {
+        let mut word = [u8::from(call.lease.strong_count() > 0); WORD_BYTES];
+        word[1..].copy_from_slice(&fnv1a(call.recorded.what.as_bytes()).to_le_bytes());
+        word
+    };
+    let (_, words) = meeting.step_long(Ok(()), |()| pending.iter().flat_map(word).collect())?;
+    let calls: Vec<Vec<&[u8]>> = words.iter().map(|word| word.chunks(WORD_BYTES).collect()).collect();
+    let hash = |rank: usize, number: usize| calls[rank].get(number).map(|word| &word[1..]);
+    let most = calls.iter().map(Vec::len).max().unwrap_or(0);
+    let differs = |&number: &usize| (1..calls.len()).any(|rank| hash(rank, number) != hash(0, number));
+    let Some(number) = (0..most).find(differs) else {
+        let on_all = |number: usize| calls.iter().all(|calls| calls.get(number).is_some_and(|word| word[0] == 1));
+        return Ok((0..most).map(on_all).collect());
+    };
     let own = pending.get(number).map_or("none", |call| &call.recorded.what);
     let (_, texts) = meeting.step(Ok(()), |()| own.as_bytes().to_vec())?;
     let texts = texts.iter().map(|text| String::from_utf8_lossy(text).into_owned());
     Err(Error::disagreement(format!("captured call {number}"), texts))
 }
 
-/// Bytes of a hash.
-const HASH_BYTES: usize = size_of::<u64>();
+/// Bytes that are told of a call: whether its graph is there, and its hash.
+const WORD_BYTES: usize = 1 + size_of::<u64>();

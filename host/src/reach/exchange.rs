@@ -75,7 +75,8 @@ impl Offer {
     }
 }
 
-/// Makes `spans` of this rank, which are as many as those of each other one and as long, reachable for all.
+/// Makes `spans` of this rank, which are as many as those of each other one and as long, reachable for all; or tells the others
+/// why it cannot.
 ///
 /// # Errors
 /// On every rank the same [`Error::Disagreement`] where lengths differ, and [`Error::NotShareable`] for a buffer that
@@ -84,9 +85,10 @@ pub(super) fn reach<S: Sharing>(
     sharing: &S,
     opened: &mut Opened<S::Mapping>,
     meeting: &Meeting<'_>,
-    spans: &[Span],
+    spans: Result<&[Span]>,
 ) -> Result<Vec<Reached<S::Mapping>>> {
-    let (offer, words) = meeting.step(Offer::new(sharing, meeting.rank(), spans), |offer| offer.told.encode())?;
+    let offer = spans.and_then(|spans| Ok((Offer::new(sharing, meeting.rank(), spans)?, spans)));
+    let ((offer, spans), words) = meeting.step_long(offer, |(offer, _)| offer.told.encode())?;
     let told = (0..).zip(&words).map(|(rank, word)| {
         let failed =
             || Error::RankFailed { rank, why: "it said of its buffers what this version does not know".into() };

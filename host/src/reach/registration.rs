@@ -22,8 +22,8 @@ pub struct Registration {
 
 impl Registration {
     /// What is the same on all ranks.
-    pub(crate) fn word(self) -> [u8; 8] {
-        bytemuck::cast([self.index, self.serial])
+    pub(crate) fn word(self) -> String {
+        format!("{}.{}", self.index, self.serial)
     }
 }
 

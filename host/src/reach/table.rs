@@ -33,16 +33,18 @@ impl<S: Sharing> Reach<S> {
         }
     }
 
-    /// Makes a buffer of each local rank reachable for all, under a new name. `meeting`: of ranks in several processes.
-    pub(crate) fn register(&mut self, meeting: Option<&Meeting<'_>>, spans: &[Span]) -> Result<Registration> {
-        let ids = spans.iter().map(|&span| self.sharing.id(span)).collect();
+    /// Makes a buffer of each local rank reachable for all, under a new name; or tells the others why it cannot. `meeting`: of
+    /// ranks in several processes.
+    pub(crate) fn register(&mut self, meeting: Option<&Meeting<'_>>, spans: Result<&[Span]>) -> Result<Registration> {
+        let own = spans.as_ref().copied().unwrap_or_default();
         let reached = match meeting {
             Some(meeting) => reach(&self.sharing, &mut self.opened, meeting, spans)?.into_iter().next(),
-            None => Some(self.adopt(spans)?),
+            None => Some(self.adopt(spans?)?),
         };
         let Some(Reached { addresses, mappings }) = reached else {
             return Err(Error::RankCount { local: self.members.local as usize, got: 0 });
         };
+        let (spans, ids) = (own, own.iter().map(|&span| self.sharing.id(span)).collect());
         Ok(self.registrations.add(Entry { local: spans.to_vec(), ids, addresses, _mappings: mappings }))
     }
 
@@ -100,19 +102,18 @@ impl<S: Sharing> Reach<S> {
         self.captured.forget_after(count);
     }
 
-    /// Whether graphs are gone since the last finish, so that their kernels have to be waited for.
-    pub(crate) fn has_returned(&self) -> bool {
-        self.captured.has_returned()
+    /// The rows of graphs that are gone. Once their kernels have ended they go to [`Reach::reclaim`].
+    pub(crate) fn returned(&self) -> Vec<u32> {
+        self.captured.returned()
     }
 
-    /// Frees the rows of graphs that are gone. Their kernels have ended.
-    pub(crate) fn reclaim(&mut self) -> Result<()> {
-        self.captured.reclaim(&self.sharing)
+    /// Frees rows of graphs that are gone.
+    pub(crate) fn reclaim(&mut self, rows: Vec<u32>) -> Result<()> {
+        self.captured.reclaim(&self.sharing, rows)
     }
 
-    /// Makes the buffers of captured calls known to all ranks. Kernels of graphs that are gone have ended.
+    /// Makes the buffers of captured calls known to all ranks.
     pub(crate) fn finish_capture(&mut self, meeting: &Meeting<'_>) -> Result<()> {
-        meeting.done(self.reclaim())?;
         self.captured.finish(&self.sharing, &mut self.opened, meeting)
     }
 
@@ -171,7 +172,7 @@ mod tests {
     fn a_name_is_looked_up_in_less_than_a_tenth_of_a_microsecond() {
         const TURNS: usize = 1000;
         let mut reach = Reach::new(Here, Members::all(8), 0);
-        let names: Vec<_> = (0..TURNS).map(|_| reach.register(None, &spans()).expect("all are here")).collect();
+        let names: Vec<_> = (0..TURNS).map(|_| reach.register(None, Ok(&spans())).expect("all are here")).collect();
         let inner = spans().map(|span| Span { address: span.address + 4096, bytes: 4096 });
         let round = |_| {
             let begun = Instant::now();
@@ -192,7 +193,7 @@ mod tests {
         let mut reach = Reach::new(Here, Members::all(3), 0);
         let mut three = [spans()[0], spans()[1], spans()[2]];
         three[1].bytes = 7;
-        let error = reach.register(None, &three).expect_err("they differ");
+        let error = reach.register(None, Ok(&three)).expect_err("they differ");
         assert_eq!(
             error.to_string(),
             "ranks disagree on the bytes of registered buffer 0: 1048576 on ranks [0, 2], 7 on ranks [1]"

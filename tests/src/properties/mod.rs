@@ -3,6 +3,7 @@
 use crate::suite::Property;
 
 mod captured;
+mod device_memory;
 mod epochs;
 mod forms;
 mod graphs;
@@ -51,7 +52,7 @@ pub const OF_PROCESSES: [&str; 28] = [
 ];
 
 /// Those that processes with GPUs are asked beside.
-pub const OF_GPU_PROCESSES: [&str; 1] = ["pools"];
+pub const OF_GPU_PROCESSES: [&str; 2] = ["pools", "remapped"];
 
 macro_rules! properties {
     ($($module:ident::$name:ident: $says:literal;)*) => {
@@ -97,7 +98,8 @@ properties! {
     stamps::stress: "as many calls as asked for, each on new input";
     registered::names: "registered buffers are reached by their names, and by no others";
     registered::come_and_go: "buffers that are registered and released leave nothing behind";
-    registered::pools: "memory of stream-ordered pools is registered in one process, and refused between several";
+    device_memory::pools: "memory of stream-ordered pools is registered in one process, and refused between several";
+    device_memory::remapped: "other memory in the place of a registered piece is told from it";
     registered::freed: "registered memory that was freed is noticed";
     captured::finished_later: "captured calls whose buffers are made known afterwards, in graphs that come and go";
     captured::rows_come_back: "a graph that is gone gives back what its calls held";

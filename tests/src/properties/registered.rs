@@ -3,31 +3,29 @@
 use std::fs;
 
 use allfold::{
-    Algorithm, CallOptions, Communicator, Dtype, Error, InputMode, Plan, Preset, RankBuffers, ReduceOp, Registered,
-    Registration, Span,
+    Algorithm, CallOptions, Communicator, Dtype, Error, InputMode, Plan, Preset, ReduceOp, Registered, Registration,
+    Span,
 };
 use anyhow::{Context, Result, bail, ensure};
-use cust::memory::{CopyDestination, DeviceBuffer};
-use cust::stream::Stream;
 
 use crate::machine::{Memory, raw_buffers};
 use crate::numbers::{decode, read, write};
 use crate::suite::{Bench, Outcome};
 
 /// Elements of a call.
-const ELEMS: usize = 600;
+pub(super) const ELEMS: usize = 600;
 /// Bytes from one buffer to the next, of which each rank's memory has some.
-const STEP_BYTES: usize = 4096;
-const STEPS: usize = 8;
+pub(super) const STEP_BYTES: usize = 4096;
+pub(super) const STEPS: usize = 8;
 
 /// A communicator and a memory of each local rank, all of it registered.
-struct Bed {
-    comm: Communicator,
+pub(super) struct Bed {
+    pub(super) comm: Communicator,
     memories: Vec<Box<dyn Memory>>,
 }
 
 impl Bed {
-    fn new(bench: &Bench, world: usize) -> Result<Bed> {
+    pub(super) fn new(bench: &Bench, world: usize) -> Result<Bed> {
         let comm = bench.communicator(world, bench.options(Preset::Allfold, STEP_BYTES))?;
         let memory = |rank| bench.machine.memory(rank, STEPS * STEP_BYTES);
         let memories = comm.local_ranks().map(memory).collect::<Result<Vec<_>>>()?;
@@ -40,14 +38,14 @@ impl Bed {
         self.memories.iter().map(|memory| part(&**memory)).collect()
     }
 
-    fn register(&mut self, offset: usize, bytes: usize) -> allfold::Result<Registration> {
+    pub(super) fn register(&mut self, offset: usize, bytes: usize) -> allfold::Result<Registration> {
         let spans = self.spans(offset, bytes);
         // SAFETY: the memories live as long as the communicator.
         unsafe { self.comm.register(&spans) }
     }
 
     /// A call of an algorithm that uses peers' buffers.
-    fn call(&mut self, input: usize, output: usize, registered: Registered) -> allfold::Result<Plan> {
+    pub(super) fn call(&mut self, input: usize, output: usize, registered: Registered) -> allfold::Result<Plan> {
         let options = CallOptions { algorithm: Some(Algorithm::OnePass), registered, ..CallOptions::default() };
         let of = |memory| unsafe {
             // SAFETY: the memories live as long as the communicator, and each has one stream.
@@ -59,7 +57,7 @@ impl Bed {
     }
 
     /// Gives each part of each memory numbers of its own.
-    fn fill(&mut self) -> Result<()> {
+    pub(super) fn fill(&mut self) -> Result<()> {
         for (rank, memory) in self.comm.local_ranks().zip(&mut self.memories) {
             let mut bytes = vec![0; STEPS * STEP_BYTES];
             for elem in 0..bytes.len() / 4 {
@@ -71,7 +69,7 @@ impl Bed {
     }
 
     /// Whether part `output` is the sum of all ranks' parts `input`.
-    fn holds(&self, input: usize, output: usize) -> Result<()> {
+    pub(super) fn holds(&self, input: usize, output: usize) -> Result<()> {
         self.comm.check()?;
         let want: usize = (0..self.comm.world()).map(|rank| 1 + rank + input).sum();
         for memory in &self.memories {
@@ -213,69 +211,3 @@ pub(super) fn freed(bench: &Bench) -> Result<Outcome> {
     bench.count(1);
     Ok(Outcome::Holds)
 }
-
-pub(super) fn pools(bench: &Bench) -> Result<Outcome> {
-    if bench.on_cpu() {
-        return Ok(Outcome::Skipped("CPU ranks have no pools".into()));
-    }
-    let world = bench.machine.most_ranks();
-    let mut bed = Bed::new(bench, world)?;
-    let mut buffers = Vec::new();
-    for rank in bed.comm.local_ranks() {
-        let stream = bench.machine.streams(rank, 1)?.remove(0);
-        // SAFETY: bytes of any value are bytes; the stream is waited for below.
-        let mut buffer = unsafe { DeviceBuffer::<u8>::uninitialized_async(STEPS * STEP_BYTES, &stream) }?;
-        // SAFETY: as above.
-        unsafe { buffer.set_8_async(FILL, &stream) }?;
-        stream.synchronize()?;
-        buffers.push((buffer, stream));
-    }
-    let address = |buffer: &DeviceBuffer<u8>| buffer.as_device_ptr().as_raw();
-    let spans: Vec<_> =
-        buffers.iter().map(|(it, _)| Span { address: address(it), bytes: (STEPS * STEP_BYTES) as u64 }).collect();
-    // SAFETY: the buffers live until the name is given back.
-    let name = unsafe { bed.comm.register(&spans) };
-    if bench.machine.in_processes() {
-        ensure!(matches!(name, Err(Error::NotShareable { rank: 0, .. })), "{name:?}");
-    } else {
-        let name = name?;
-        let options = CallOptions {
-            algorithm: Some(Algorithm::OnePass),
-            registered: Registered::By { input: name, output: name },
-            ..CallOptions::default()
-        };
-        let of = |(buffer, stream): &(DeviceBuffer<u8>, Stream)| {
-            let (input, output) = (address(buffer), address(buffer) + STEP_BYTES as u64);
-            // SAFETY: both are inside the buffer, which lives until the stream has been waited for.
-            unsafe { RankBuffers::<f32>::device_raw(input, output, ELEMS as u64, stream.as_inner().cast()) }
-        };
-        bed.comm.all_reduce_with(&buffers.iter().map(of).collect::<Vec<_>>(), ReduceOp::Sum, &options)?;
-        let term = f32::from_bits(u32::from_ne_bytes([FILL; 4]));
-        let want = (1..world).fold(term, |sum, _| sum + term);
-        for (rank, (buffer, stream)) in buffers.iter().enumerate() {
-            stream.synchronize()?;
-            bench.machine.make_current(rank)?;
-            let mut bytes = vec![0; STEPS * STEP_BYTES];
-            buffer.copy_to(&mut bytes)?;
-            let got = decode(Dtype::F32, read(Dtype::F32, &bytes[STEP_BYTES..], ELEMS - 1)) as f32;
-            ensure!(got == want, "rank {rank}: {got}, not {want}");
-        }
-        bed.comm.release(name)?;
-        bed.comm.finish()?;
-    }
-    for (rank, (buffer, stream)) in bed.comm.local_ranks().zip(buffers) {
-        bench.machine.make_current(rank)?;
-        buffer.drop_async(&stream)?;
-        stream.synchronize()?;
-    }
-    // Whatever was refused, the next one is not.
-    let whole = bed.register(0, STEPS * STEP_BYTES)?;
-    bed.fill()?;
-    bed.call(0, STEP_BYTES, Registered::By { input: whole, output: whole })?;
-    bed.holds(0, 1)?;
-    bench.count(2);
-    Ok(Outcome::Holds)
-}
-
-/// What each byte of a pool's memory is.
-const FILL: u8 = 0x3f;

@@ -138,19 +138,18 @@ pub(super) fn stress(bench: &Bench) -> Result<Outcome> {
     let mut done = 0;
     while done < bench.stress_calls {
         // The next kinds of calls each time, so that every kind comes first in a graph some time.
-        let kinds: Vec<_> = cycle.by_ref().take(CAPTURED).collect();
+        let left = bench.stress_calls - done;
+        let kinds: Vec<_> = cycle.by_ref().take(left.min(CAPTURED as u64) as usize).collect();
+        let (calls, replays) = (kinds.len() as u64, REPLAYS.min(left / kinds.len() as u64));
         let graph = comm.capture(&streams, |comm| kinds.iter().try_for_each(|&it| call(comm, &memories, it)))?;
         comm.finish_capture()?;
-        for _ in 0..REPLAYS {
+        for _ in 0..replays {
             // SAFETY: memories and communicator live until the streams have been waited for.
             unsafe { comm.replay(&graph, &streams) }?;
         }
         let wrong = settle(&comm, &memories)?;
-        done += CAPTURED as u64 * REPLAYS;
-        ensure!(
-            wrong.iter().all(|&wrong| wrong == 0),
-            "in the last {CAPTURED} of {done} calls: wrong by rank {wrong:?}"
-        );
+        done += calls * replays;
+        ensure!(wrong.iter().all(|&wrong| wrong == 0), "in the last {calls} of {done} calls: wrong by rank {wrong:?}");
     }
     bench.count(done);
     Ok(Outcome::Holds)

@@ -6,7 +6,7 @@ use std::ptr::from_mut;
 
 use cust::sys::{
     CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationHandleType,
-    CUmemAllocationProp, CUmemAllocationType, CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType,
+    CUmemAllocationProp, CUmemAllocationType, CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType, CUresult,
 };
 
 use super::{Context, DriverError, driver_call, release};
@@ -40,7 +40,7 @@ impl ShareableMemory {
             win32HandleMetaData: std::ptr::null_mut(),
             allocFlags: Default::default(),
         };
-        let bytes = bytes.next_multiple_of(granularity(&prop)?);
+        let bytes = whole(bytes, &prop)?;
         let mut handle = 0;
         // SAFETY: it reads the properties and writes one handle.
         unsafe { driver_call!(cuMemCreate(&mut handle, bytes, &prop, 0)) }?;
@@ -66,14 +66,14 @@ impl ShareableMemory {
             // SAFETY: it reads the descriptor, which stays the caller's, and writes one handle.
             unsafe { driver_call!(cuMemImportFromShareableHandle(&mut handle, from, DESCRIPTOR)) }?;
             let physical = Physical(handle);
-            let bytes = bytes.next_multiple_of(granularity(&physical.properties()?)?);
+            let bytes = whole(bytes, &physical.properties()?)?;
             Ok((physical, bytes))
         };
         Self::map(context, &pieces.iter().map(import).collect::<Result<Vec<_>, _>>()?)
     }
 
     fn map(context: &Context, pieces: &[(Physical, usize)]) -> Result<Self, DriverError> {
-        let bytes = pieces.iter().map(|(_, bytes)| bytes).sum();
+        let bytes = pieces.iter().try_fold(0_usize, |sum, (_, bytes)| sum.checked_add(*bytes)).ok_or_else(too_much)?;
         let mut address = 0;
         // SAFETY: it writes one address.
         unsafe { driver_call!(cuMemAddressReserve(&mut address, bytes, 0, 0, 0)) }?;
@@ -109,6 +109,25 @@ impl Drop for ShareableMemory {
         // SAFETY: reserved once, given back once; nothing is mapped there any more.
         let free = || unsafe { driver_call!(cuMemAddressFree(address, bytes)) };
         release(self.context.enter().and_then(|_current| unmap().and_then(|()| free())));
+    }
+}
+
+impl Context {
+    /// Lets this context's kernels use mapped memory: the whole of one piece, at `address`, of `bytes` bytes.
+    ///
+    /// # Safety
+    ///
+    /// - It stays mapped while a kernel of this context uses it.
+    ///
+    /// # Errors
+    ///
+    /// `cuMemSetAccess` failed.
+    pub(crate) unsafe fn enable_access_at(&self, address: u64, bytes: u64) -> Result<(), DriverError> {
+        let flags = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        let access = CUmemAccessDesc { location: location(self), flags };
+        let _current = self.enter()?;
+        // SAFETY: one description is passed; what others may do with the memory stays as it is.
+        unsafe { driver_call!(cuMemSetAccess(address, bytes as usize, &access, 1)) }
     }
 }
 
@@ -165,6 +184,20 @@ impl Drop for Physical {
 
 fn location(context: &Context) -> CUmemLocation {
     CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: context.device().0 }
+}
+
+/// `bytes`, rounded up to what the device maps.
+fn whole(bytes: usize, prop: &CUmemAllocationProp) -> Result<usize, DriverError> {
+    bytes.checked_next_multiple_of(granularity(prop)?).ok_or_else(too_much)
+}
+
+/// More bytes than there are addresses.
+fn too_much() -> DriverError {
+    DriverError {
+        call: "cuMemAddressReserve",
+        code: CUresult::CUDA_ERROR_OUT_OF_MEMORY as i32,
+        text: "more bytes than there are addresses".into(),
+    }
 }
 
 fn granularity(prop: &CUmemAllocationProp) -> Result<usize, DriverError> {
