@@ -116,9 +116,16 @@ pub(super) fn finished_later(bench: &Bench) -> Result<Outcome> {
         bed.replay(&second, &[1, 4], 5)?;
         drop((second, third));
         let before: Vec<_> = bed.memories.iter().map(|memory| memory.address()).collect();
-        bed.memories.clear();
-        bed.memories = memories(bench, &bed.comm)?;
-        again += before.iter().zip(&bed.memories).filter(|(before, memory)| **before == memory.address()).count();
+        // Where there are several kinds of memory they come in turn.
+        for _ in 0..6 {
+            bed.memories.clear();
+            bed.memories = memories(bench, &bed.comm)?;
+            let now = bed.memories.iter().map(|memory| memory.address());
+            if before.iter().zip(now).any(|(before, now)| *before == now) {
+                again += 1;
+                break;
+            }
+        }
         let fourth = bed.capture(&[0, 2, 3])?;
         bed.comm.finish_capture()?;
         bed.replay(&fourth, &[0, 2, 3], 11)?;
@@ -134,7 +141,7 @@ pub(super) fn finished_later(bench: &Bench) -> Result<Outcome> {
         bench.count(4);
     }
     if !bench.on_cpu() {
-        println!("    memory lay where other memory was {again} times");
+        println!("    memory lay where other memory was in {again} of {} worlds", bench.worlds().count());
     }
     Ok(Outcome::Holds)
 }
