@@ -421,7 +421,7 @@ impl Error {
     }
 }
 
-/// `a` on ranks [0, 1], `b` on ranks [2].
+/// `a on ranks [0, 1], b on ranks [2]`.
 fn by_value(values: &[(String, Vec<u32>)]) -> String {
     let of = |(value, ranks): &(String, Vec<u32>)| format!("{value} on ranks {ranks:?}");
     values.iter().map(of).collect::<Vec<_>>().join(", ")

@@ -7,7 +7,7 @@
 //! | [`Tcp::join`] | processes | at a TCP address of this machine |
 //! | [`Unix::join`] | processes | at a Unix-domain socket |
 //! | `Mpi::join`, with feature `mpi` | processes that `mpirun` started | by MPI's messages |
-//! | [`local`] | threads of one process | in its memory |
+//! | [`local()`] | threads of one process | in its memory |
 //!
 //! All behave alike, but that `Mpi` has neither threads nor addresses: its documentation says what follows. Whatever
 //! keeps ranks from meeting is one [`RendezvousError`] on each of them, within the deadline; at
