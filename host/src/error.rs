@@ -263,8 +263,8 @@ pub enum Error {
         /// The call's number, modulo 2^40.
         epoch: u64,
     },
-    /// A call on a communicator that has come to its end: a wait was given up, or a call was launched on some ranks only.
-    /// Make a new one.
+    /// A call on a communicator that has come to its end: a wait was given up, or a call or a replay was launched on some ranks
+    /// only. Make a new one.
     #[error("the communicator is at its end: {0}")]
     Ended(&'static str),
     /// Too few hardware queues: streams that share one run one after the other, and ranks of one GPU wait for each other.
@@ -360,6 +360,9 @@ pub enum Error {
         /// The rank.
         rank: u32,
     },
+    /// A capture within another one, on CPU ranks.
+    #[error("calls are being captured already: end that capture first")]
+    Capturing,
     /// A graph was launched whose buffers were not known to all ranks: before [`finish_capture`](crate::Communicator::finish_capture),
     /// or after one that failed. Nothing was reduced, and the communicator is at its end.
     #[error("rank {rank} ran a captured call before finish_capture had made its buffers known")]
