@@ -300,6 +300,14 @@ pub enum Error {
         /// Most bytes that it may have.
         most_bytes: u64,
     },
+    /// Room for more captured calls than there can be.
+    #[error("room for {calls} captured calls asked for: {most} are the most")]
+    CapturedCallsTooLarge {
+        /// Captured calls asked for.
+        calls: u32,
+        /// The most.
+        most: u32,
+    },
     /// A rank that its group does not have.
     #[error("rank {rank} of {world}: ranks are numbered from 0")]
     NoSuchRank {
@@ -376,8 +384,9 @@ pub enum Error {
         /// Room for so many.
         most: u32,
     },
-    /// Another rank failed while ranks were being connected. That one has the error itself.
-    #[error("rank {rank} could not be connected: {why}")]
+    /// Another rank failed at what all ranks do together: connect, split, register, release or finish a capture. That one has
+    /// the error itself.
+    #[error("rank {rank} failed: {why}")]
     RankFailed {
         /// The rank.
         rank: u32,

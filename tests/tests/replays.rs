@@ -1,9 +1,13 @@
-//! Captures on CPU ranks that come to nothing: whatever `record` does, calls run again afterwards.
+//! Captures on CPU ranks that come to nothing: whatever `record` does, calls run again afterwards. And captured calls that there
+//! can be no room for.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use allfold::rendezvous::{Rendezvous, local};
-use allfold::{CallOptions, Communicator, Error, Options, RankBuffers, ReduceOp, Registered};
+use allfold::{
+    Algorithm, CallOptions, Communicator, Delays, Dtype, Error, InputMode, Options, Preset, RankBuffers, ReduceOp,
+    Registered,
+};
 
 /// A call whose sum tells whether it has run.
 fn call(comm: &mut Communicator, data: &mut [Vec<f32>], registered: Registered) -> Result<(), Error> {
@@ -104,4 +108,52 @@ fn a_record_that_replaces_the_communicator_has_captured_nothing() {
     });
     assert!(matches!(captured, Err(Error::NotCaptured { .. })), "{captured:?}");
     runs(&mut comm);
+}
+
+#[test]
+fn captured_calls_of_other_protocols_or_without_end_are_refused_between_processes() {
+    let with = |captured_calls| Options { captured_calls, ..Options::for_processes() };
+    let delays = Some(Delays { nanoseconds: 1, one_in: 1 });
+    let custom = Options::default().form(Algorithm::OneShot, InputMode::Registered);
+    let not_declared = [
+        Options { protocol: Preset::Vllm, inputs: vec![InputMode::Registered], ..with(1) },
+        Options { delays, dtypes: vec![Dtype::Bf16], ..with(1) },
+        Options { custom, ..with(1) },
+    ];
+    for options in &not_declared {
+        on_threads(
+            2,
+            |_| options.clone(),
+            |comm| {
+                let error = comm.expect_err("captured kernels are of one protocol");
+                let Error::NotDeclared { option, .. } = error else { panic!("{error:?}") };
+                assert!(option.starts_with("captured_calls"), "{option}");
+            },
+        );
+    }
+    on_threads(
+        2,
+        |_| with(u32::MAX),
+        |comm| {
+            let error = comm.expect_err("they are too many");
+            assert!(matches!(error, Error::CapturedCallsTooLarge { calls: u32::MAX, most: 0x10_0000 }), "{error:?}");
+        },
+    );
+    // What one rank asks for is told to all.
+    on_threads(
+        2,
+        |rank| with(if rank == 1 { u32::MAX } else { 1 }),
+        |comm| {
+            let error = comm.expect_err("one asks for too many");
+            let said = error.to_string();
+            let told = said.strip_prefix("rank 1 failed: ").unwrap_or(&said);
+            assert_eq!(told, "room for 4294967295 captured calls asked for: 1048576 are the most");
+            assert_eq!(told == said, matches!(error, Error::CapturedCallsTooLarge { .. }), "{error:?}");
+        },
+    );
+    // In one process it is not looked at.
+    on_threads(1, |_| with(u32::MAX), |comm| runs(&mut comm.expect("one rank")));
+    for options in not_declared {
+        Communicator::cpu_with(2, Options { captured_calls: u32::MAX, ..options }).expect("two ranks");
+    }
 }
