@@ -210,8 +210,9 @@ impl Communicator {
         if request.elems == 0 {
             return Ok(plan);
         }
-        self.take_turns(buffers)?;
+        self.check_turns(buffers)?;
         let peers = self.peers(&request, &plan, buffers, call)?;
+        self.take_turns(buffers)?;
         match &mut self.backend {
             Backend::Cpu(ranks) => {
                 // SAFETY: the caller's promise, and the request was checked.
@@ -280,13 +281,6 @@ impl Communicator {
             *raw = b.raw();
         }
         Ok(raw)
-    }
-
-    fn take_turns(&mut self, buffers: &[RawBuffers<'_>]) -> Result<()> {
-        match &mut self.backend {
-            Backend::Cpu(_) => Ok(()),
-            Backend::Cuda(ranks) => ranks.take_turns(buffers.iter().filter_map(RawBuffers::stream)),
-        }
     }
 
     fn check_place(&self, buffers: &[RawBuffers<'_>]) -> Result<()> {

@@ -263,8 +263,8 @@ pub enum Error {
         /// The call's number, modulo 2^40.
         epoch: u64,
     },
-    /// A call on a communicator that has come to its end: a wait was given up, or a call was launched on some ranks only.
-    /// Make a new one.
+    /// A call on a communicator that has come to its end: a wait was given up, or a call or a replay was launched on some ranks
+    /// only. Make a new one.
     #[error("the communicator is at its end: {0}")]
     Ended(&'static str),
     /// Too few hardware queues: streams that share one run one after the other, and ranks of one GPU wait for each other.
@@ -299,6 +299,14 @@ pub enum Error {
         landing_bytes: u64,
         /// Most bytes that it may have.
         most_bytes: u64,
+    },
+    /// Room for more captured calls than there can be.
+    #[error("room for {calls} captured calls asked for: {most} are the most")]
+    CapturedCallsTooLarge {
+        /// Captured calls asked for.
+        calls: u32,
+        /// The most.
+        most: u32,
     },
     /// A rank that its group does not have.
     #[error("rank {rank} of {world}: ranks are numbered from 0")]
@@ -360,6 +368,9 @@ pub enum Error {
         /// The rank.
         rank: u32,
     },
+    /// A capture within another one, on CPU ranks.
+    #[error("calls are being captured already: end that capture first")]
+    Capturing,
     /// A graph was launched whose buffers were not known to all ranks: before [`finish_capture`](crate::Communicator::finish_capture),
     /// or after one that failed. Nothing was reduced, and the communicator is at its end.
     #[error("rank {rank} ran a captured call before finish_capture had made its buffers known")]
@@ -373,8 +384,9 @@ pub enum Error {
         /// Room for so many.
         most: u32,
     },
-    /// Another rank failed while ranks were being connected. That one has the error itself.
-    #[error("rank {rank} could not be connected: {why}")]
+    /// Another rank failed at what all ranks do together: connect, split, register, release or finish a capture. That one has
+    /// the error itself.
+    #[error("rank {rank} failed: {why}")]
     RankFailed {
         /// The rank.
         rank: u32,

@@ -98,7 +98,8 @@ pub struct Options {
     /// or to finish a capture.
     pub connect_timeout: Duration,
     /// Between processes: captured calls that a rank can have at a time whose buffers peers use, see
-    /// [`Registered::Later`]; 128 bytes each. Of the default protocol. In one process there is no limit, and this is not looked at.
+    /// [`Registered::Later`]; 128 bytes each, and 2^20 calls at most. Other protocols than the default one have none, nor has a
+    /// run with `delays`. In one process there is no limit, and this is not looked at.
     pub captured_calls: u32,
 }
 

@@ -4,6 +4,7 @@
 use allfold_kernels::protocol::abi::{
     AREA_ALIGN_BYTES, Algorithm, Dtype, GENERATIONS, MAX_RANKS, PACK_BYTES, WorkspaceLayout,
 };
+use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::share::part_packs;
 use allfold_kernels::protocol::soundness::Soundness;
 
@@ -66,6 +67,26 @@ pub(crate) fn prepare(world: usize, options: &Options, landing_bytes: u64) -> Re
         reaches_buffers: true,
     };
     Ok((ranks, layout, limits))
+}
+
+/// The most [`Options::captured_calls`]: 128 MiB of rows.
+const MOST_CAPTURED_CALLS: u32 = 1 << 20;
+
+/// Whether ranks in several processes can have room for the captured calls that `options` ask for.
+pub(crate) fn check_captured_calls(options: &Options) -> Result<()> {
+    let (calls, most) = (options.captured_calls, MOST_CAPTURED_CALLS);
+    if calls > most {
+        return Err(Error::CapturedCallsTooLarge { calls, most });
+    }
+    let what = match (options.custom, options.delays, options.protocol) {
+        _ if calls == 0 => return Ok(()),
+        (None, None, Preset::Allfold) => return Ok(()),
+        (Some(_), ..) => "a custom protocol",
+        (None, Some(_), _) => "a run with delays",
+        (None, None, other) => other.name(),
+    };
+    // Kernels that look up their buffers are compiled for one protocol.
+    Err(Error::NotDeclared { what, option: "captured_calls, which is for protocol allfold without delays" })
 }
 
 /// Bytes of the largest landing slot: 32 bits count the packs of all those that a rank has, each of which has one more.

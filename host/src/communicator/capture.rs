@@ -1,6 +1,7 @@
 //! Calls recorded once and replayed: a graph on each GPU's stream, a list of jobs on CPU ranks.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::{Backend, Communicator, of_backend};
 use crate::cpu::CpuRecording;
@@ -33,7 +34,10 @@ impl Communicator {
     /// same calls; where such a capture is given up half-way, its calls count all the same.
     ///
     /// # Errors
-    /// That of `record`; [`Error::RankCount`] for streams that are not one a local rank; [`Error::Driver`].
+    /// That of `record`; [`Error::RankCount`] for streams that are not one a local rank; [`Error::Capturing`] on the CPU
+    /// within another capture, which goes on; [`Error::NotCaptured`] where `record` has put another communicator in this
+    /// one's place; [`Error::Driver`], also on GPUs within another capture. Where `record` fails or panics nothing is
+    /// recorded any longer.
     pub fn capture(
         &mut self,
         streams: &[RawStream<'_>],
@@ -43,6 +47,11 @@ impl Communicator {
         if streams.len() != if on_cpu { 0 } else { local } {
             return Err(Error::RankCount { local, got: streams.len() });
         }
+        if let Backend::Cpu(ranks) = &self.backend
+            && ranks.is_recording()
+        {
+            return Err(Error::Capturing);
+        }
         let pending = of_backend!(&mut self.backend, ranks => {
             let rows = ranks.reach().returned();
             if !rows.is_empty() {
@@ -51,11 +60,15 @@ impl Communicator {
             }
             ranks.reach().pending()
         });
-        let captured = self.capture_work(streams, record);
-        if captured.is_err() {
+        // What a panic leaves is put right below, and then it goes on.
+        let captured = catch_unwind(AssertUnwindSafe(|| self.capture_work(streams, record)));
+        if !matches!(captured, Ok(Ok(_))) {
+            if let Backend::Cpu(ranks) = &mut self.backend {
+                ranks.end_recording();
+            }
             of_backend!(&mut self.backend, ranks => ranks.reach_mut().forget_after(pending));
         }
-        captured.map(Captured)
+        captured.unwrap_or_else(|panic| resume_unwind(panic)).map(Captured)
     }
 
     fn capture_work(
@@ -65,10 +78,12 @@ impl Communicator {
     ) -> Result<Work> {
         if let Backend::Cpu(ranks) = &mut self.backend {
             ranks.begin_recording();
-            let recorded = record(self);
-            let Backend::Cpu(ranks) = &mut self.backend else { unreachable!("the backend stays what it is") };
-            let recording = ranks.end_recording().ok_or(Error::NotCaptured { rank: self.members.first })?;
-            return recorded.map(|()| Work::Cpu(recording));
+            record(self)?;
+            let recording = match &mut self.backend {
+                Backend::Cpu(ranks) => ranks.end_recording(),
+                Backend::Cuda(_) => None,
+            };
+            return recording.map(Work::Cpu).ok_or(Error::NotCaptured { rank: self.members.first });
         }
         Graph::capture_all(streams, || record(self)).map(Work::Cuda)
     }
@@ -81,8 +96,8 @@ impl Communicator {
     /// - Of every recorded call: the buffers live until it is done, as for a call that is made now.
     ///
     /// # Errors
-    /// [`Error::RankCount`], [`Error::OtherStream`], [`Error::Driver`]; on the CPU those of [`Communicator::check`];
-    /// [`Error::Ended`].
+    /// [`Error::RankCount`], [`Error::SharedStream`], [`Error::OtherStream`]; [`Error::Driver`] when a launch fails, and
+    /// [`Error::Ended`] after that; on the CPU those of [`Communicator::check`].
     pub unsafe fn replay(&mut self, captured: &Captured, streams: &[RawStream<'_>]) -> Result<()> {
         self.check_not_ended()?;
         match (&captured.0, &mut self.backend) {
@@ -92,12 +107,17 @@ impl Communicator {
                 self.check()
             }
             (Work::Cuda(graphs), Backend::Cuda(ranks)) if graphs.len() == streams.len() => {
+                ranks.check_streams(streams.iter().copied())?;
+                ranks.check_turns(streams.iter().copied())?;
                 ranks.take_turns(streams.iter().copied())?;
-                for (graph, &stream) in graphs.iter().zip(streams) {
-                    // SAFETY: the caller's promise.
-                    unsafe { graph.launch(stream) }?;
-                }
-                Ok(())
+                // SAFETY: the caller's promise.
+                let mut launches = graphs.iter().zip(streams).map(|(graph, &stream)| unsafe { graph.launch(stream) });
+                launches.try_for_each(|launched| launched).map_err(|error| {
+                    // Ranks that were launched wait for those that were not.
+                    ranks.abandon();
+                    self.ended.get_or_init(|| "a replay was launched on some ranks only");
+                    Error::from(error)
+                })
             }
             (Work::Cpu(_) | Work::Cuda(_), _) => {
                 Err(Error::RankCount { local: self.members.local as usize, got: streams.len() })

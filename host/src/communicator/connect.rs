@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::plan::Limits;
 use crate::processes::{Meeting, agree, describe, open_line};
 use crate::rendezvous::{Line, Rendezvous};
-use crate::setup::prepare;
+use crate::setup::{check_captured_calls, prepare};
 
 impl Communicator {
     /// This process's rank of `rendezvous`' ranks, each on the CPU of this machine and in a process of its own, made for what
@@ -35,7 +35,8 @@ impl Communicator {
     /// is gone, or whose process ended, waits for ever unless [`Options::poll_limit`] says for how long.
     ///
     /// # Errors
-    /// Those of [`Communicator::cpu_with`]; [`Error::NoSuchRank`], [`Error::Rendezvous`], [`Error::Disagreement`],
+    /// Those of [`Communicator::cpu_with`]; [`Error::NotDeclared`] and [`Error::CapturedCallsTooLarge`] for
+    /// [`Options::captured_calls`]; [`Error::NoSuchRank`], [`Error::Rendezvous`], [`Error::Disagreement`],
     /// [`Error::TooLittleMemory`], [`Error::Host`] when memory, threads or file descriptors run out; and on the other ranks
     /// [`Error::RankFailed`].
     pub fn connect_cpu_with(rendezvous: &dyn Rendezvous, options: Options) -> Result<Communicator> {
@@ -128,6 +129,9 @@ impl On {
             }
             On::Gpu(_) => Options::LANDING_BYTES,
         };
+        if world > 1 {
+            check_captured_calls(options)?;
+        }
         let (_, layout, limits) = prepare(world as usize, options, landing_bytes)?;
         Ok((layout, limits))
     }

@@ -65,6 +65,7 @@ impl Communicator {
         if request.elems == 0 {
             return Ok(());
         }
+        self.check_turns(raw)?;
         self.take_turns(raw)?;
         match &mut self.backend {
             // SAFETY: as in `all_reduce_with`.

@@ -1,6 +1,7 @@
 //! The streams on which the calls of one communicator come, and how they change.
 
 use super::{Backend, Communicator};
+use crate::buffers::RawBuffers;
 use crate::cuda::RawStream;
 use crate::error::{Error, Result};
 
@@ -13,8 +14,9 @@ impl Communicator {
     /// is nothing to do.
     ///
     /// # Errors
-    /// [`Error::RankCount`]; [`Error::OtherStream`] where the last call came on another stream than `from` says;
-    /// [`Error::Driver`].
+    /// [`Error::RankCount`]; [`Error::SharedStream`] where ranks of one GPU would share one of `to`;
+    /// [`Error::OtherStream`] where the last call came on another stream than `from` says; [`Error::Driver`]. Calls of
+    /// all ranks then come where they came before.
     pub fn change_streams(&mut self, from: &[RawStream<'_>], to: &[RawStream<'_>]) -> Result<()> {
         let local = self.members.local as usize;
         let Backend::Cuda(ranks) = &mut self.backend else { return Ok(()) };
@@ -37,6 +39,22 @@ impl Communicator {
                 ranks.forget_streams();
                 Ok(())
             }
+        }
+    }
+
+    /// Refuses buffers whose streams are not those on which calls come. Changes nothing: the call may yet be refused.
+    pub(super) fn check_turns(&self, buffers: &[RawBuffers<'_>]) -> Result<()> {
+        match &self.backend {
+            Backend::Cpu(_) => Ok(()),
+            Backend::Cuda(ranks) => ranks.check_turns(buffers.iter().filter_map(RawBuffers::stream)),
+        }
+    }
+
+    /// Calls come on the streams of `buffers`, which [`Communicator::check_turns`] has let pass.
+    pub(super) fn take_turns(&mut self, buffers: &[RawBuffers<'_>]) -> Result<()> {
+        match &mut self.backend {
+            Backend::Cpu(_) => Ok(()),
+            Backend::Cuda(ranks) => ranks.take_turns(buffers.iter().filter_map(RawBuffers::stream)),
         }
     }
 }

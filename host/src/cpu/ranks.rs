@@ -141,6 +141,11 @@ impl CpuRanks {
         Ok(())
     }
 
+    /// Whether calls are recorded now.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.recording.is_some()
+    }
+
     /// From here on calls are recorded, and not run.
     pub(crate) fn begin_recording(&mut self) {
         self.recording = Some(CpuRecording { jobs: Vec::new(), lease: Arc::new(self.reach.lease()) });

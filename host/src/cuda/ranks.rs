@@ -1,6 +1,7 @@
 //! The ranks of a communicator on GPUs: their workspaces, and a plan made into one launch a rank.
 
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::ptr::from_mut;
 use std::sync::{Arc, Weak};
 
@@ -17,7 +18,7 @@ use super::sharing::CudaSharing;
 use super::stream::RawStream;
 use super::turn::Turn;
 use crate::arguments::{Peers, Workspaces};
-use crate::buffers::{Place, RawBuffers};
+use crate::buffers::RawBuffers;
 use crate::error::{Error, Result};
 use crate::members::Members;
 use crate::options::Options;
@@ -39,7 +40,7 @@ pub(crate) struct CudaRanks {
     /// Whether kernels are launched early. Never where ranks share a GPU.
     early: bool,
     options: Options,
-    reach: Reach<CudaSharing>,
+    reach: ManuallyDrop<Reach<CudaSharing>>,
     /// The graph that captured calls were last recorded into, and its rows.
     capturing: Option<(u64, Weak<Lease>)>,
     _holds: Vec<Hold>,
@@ -59,17 +60,18 @@ pub(super) struct Made {
 
 impl Drop for CudaRanks {
     /// Waits for all work on this process's GPUs: any of its kernels may still use any rank's workspace. Where that cannot be
-    /// waited for, the workspaces are left alone for good: better lost than freed under a kernel that runs. Kernels of other
-    /// processes use mappings of their own.
+    /// waited for, the workspaces and all that is in reach are left alone for good: better lost than freed under a kernel that
+    /// runs. Kernels of other processes use mappings of their own.
     fn drop(&mut self) {
         for rank in &self.ranks {
             if let Err(error) = rank.context.finish() {
                 tracing::warn!(%error, "the workspaces of a dropped communicator are lost");
                 std::mem::forget((std::mem::take(&mut self.ranks), std::mem::take(&mut self.peers)));
-                self.reach.leave();
                 return;
             }
         }
+        // SAFETY: dropped here alone, and not used after it.
+        unsafe { ManuallyDrop::drop(&mut self.reach) };
     }
 }
 
@@ -125,6 +127,7 @@ impl CudaRanks {
 
     pub(super) fn of(made: Made) -> CudaRanks {
         let Made { ranks, peers, workspaces, limits, early, reach, options, holds } = made;
+        let reach = ManuallyDrop::new(reach);
         CudaRanks { ranks, peers, workspaces, limits, early, options, reach, capturing: None, _holds: holds }
     }
 
@@ -139,20 +142,12 @@ impl CudaRanks {
 
     /// Refuses buffers that are not device memory, and streams in which a rank would wait behind another.
     pub(crate) fn check_place(&self, buffers: &[RawBuffers<'_>]) -> Result<()> {
-        let first = self.workspaces.members.first;
-        for (rank, (b, here)) in (first..).zip(buffers.iter().zip(&self.ranks)) {
-            let Place::Device(stream) = b.place else {
+        for (rank, b) in (self.workspaces.members.first..).zip(buffers) {
+            if b.stream().is_none() {
                 return Err(Error::WrongMemory { rank, got: "host", expected: "GPUs" });
-            };
-            for (other, (c, there)) in (first..rank).zip(buffers.iter().zip(&self.ranks)) {
-                let Place::Device(other_stream) = c.place else { continue };
-                let waits = stream == other_stream || waits_for_all(stream) || waits_for_all(other_stream);
-                if here.device == there.device && waits {
-                    return Err(Error::SharedStream { ranks: [other, rank], device: here.device });
-                }
             }
         }
-        Ok(())
+        self.check_streams(buffers.iter().filter_map(RawBuffers::stream))
     }
 
     pub(crate) fn reach(&self) -> &Reach<CudaSharing> {
@@ -254,12 +249,6 @@ impl CudaRanks {
         }
         Ok(())
     }
-}
-
-/// Whether `stream` is a default stream, which waits for other streams of its GPU or is the same for all threads.
-fn waits_for_all(stream: RawStream<'_>) -> bool {
-    // Null is the legacy default stream, 1 its name for whoever compiles with per-thread ones.
-    (stream.as_ptr() as usize) < 2
 }
 
 fn stream<'s>(buffers: &RawBuffers<'s>) -> Result<RawStream<'s>> {

@@ -20,14 +20,15 @@ mod pointer;
 mod shareable;
 mod stream;
 
-pub use capture::{Capture, CapturedGraph, CapturingGraph, ExecutableGraph};
+pub(crate) use capture::CapturingGraph;
+pub use capture::{Capture, CapturedGraph, ExecutableGraph};
 pub use context::{Context, Current};
 pub use device::DeviceHandle;
-pub use ipc::{IPC_BYTES, IpcMemory};
+pub(crate) use ipc::{IPC_BYTES, IpcMemory};
 pub use memory::DeviceMemory;
 pub use module::{Function, Module, Start};
-pub use pointer::{Pointer, PointerKind, Pool};
-pub use shareable::{ShareableMemory, export};
+pub(crate) use pointer::{Pointer, PointerKind, Pool};
+pub(crate) use shareable::{ShareableMemory, export};
 pub use stream::{Event, Stream};
 
 /// A driver call that failed.

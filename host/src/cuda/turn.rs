@@ -37,16 +37,20 @@ impl Turn {
         Ok(())
     }
 
-    /// Makes what comes into `to` wait for what is in `from`, if that is where calls come so far; from here on they
-    /// come in `to`. False: they come elsewhere.
-    pub(super) fn change(&mut self, from: RawStream<'_>, to: RawStream<'_>) -> Result<bool, DriverError> {
-        if self.last.is_some_and(|last| last != number(from)) {
-            return Ok(false);
-        }
+    /// Whether `from` may be where calls come so far.
+    pub(super) fn may_leave(&self, from: RawStream<'_>) -> bool {
+        self.last.is_none_or(|last| last == number(from))
+    }
+
+    /// Makes what comes into `to` wait for what is in `from`.
+    pub(super) fn order(&self, from: RawStream<'_>, to: RawStream<'_>) -> Result<(), DriverError> {
         self.event.record(from)?;
-        self.event.hold_back(to)?;
+        self.event.hold_back(to)
+    }
+
+    /// From here on calls come in `to`, which waits for where they came so far.
+    pub(super) fn change(&mut self, to: RawStream<'_>) {
         self.last = Some(number(to));
-        Ok(true)
     }
 
     /// All calls so far are done: the next may come on any stream.

@@ -116,12 +116,6 @@ impl<S: Sharing> Reach<S> {
     pub(crate) fn finish_capture(&mut self, meeting: &Meeting<'_>) -> Result<()> {
         self.captured.finish(&self.sharing, &mut self.opened, meeting)
     }
-
-    /// Leaves everything in reach for good: kernels may run that nobody can wait for.
-    pub(crate) fn leave(&mut self) {
-        std::mem::forget(std::mem::replace(&mut self.registrations, Registrations::new()));
-        std::mem::forget(std::mem::replace(&mut self.captured, Captured::new(0)));
-    }
 }
 
 #[cfg(test)]

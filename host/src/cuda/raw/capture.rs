@@ -76,7 +76,7 @@ impl Context {
     /// # Errors
     ///
     /// `cuStreamIsCapturing` failed: code 906 for the legacy default stream while a stream is captured that waits for it.
-    pub fn is_capturing(&self, stream: RawStream<'_>) -> Result<bool, DriverError> {
+    pub(crate) fn is_capturing(&self, stream: RawStream<'_>) -> Result<bool, DriverError> {
         let _current = self.enter()?;
         // Not of the enum's type, which a newer driver may have more values for.
         let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as c_int;
@@ -88,7 +88,7 @@ impl Context {
 
 /// The graph that a stream records into at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CapturingGraph {
+pub(crate) struct CapturingGraph {
     /// A number that no other capture of this process has or had.
     pub id: u64,
     handle: CUgraph,

@@ -137,7 +137,7 @@ impl Context {
     /// # Errors
     ///
     /// `cuMemPoolSetAccess` failed.
-    pub fn enable_access_to(&self, pool: Pool) -> Result<(), DriverError> {
+    pub(crate) fn enable_access_to(&self, pool: Pool) -> Result<(), DriverError> {
         let location = CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: self.0.device.0 };
         let access = CUmemAccessDesc { location, flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
         // SAFETY: whoever has memory of the pool keeps the pool, and one description is passed.

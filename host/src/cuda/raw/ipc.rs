@@ -5,12 +5,12 @@ use cust::sys::{CUipcMem_flags, CUipcMemHandle};
 use super::{Context, DriverError, driver_call, release};
 
 /// Bytes of a handle.
-pub const IPC_BYTES: usize = 64;
+pub(crate) const IPC_BYTES: usize = 64;
 
 /// A mapping of another process's allocation. Dropped, it is unmapped here, unless it is mapped by another value too.
 /// The other process must not free the memory before.
 #[derive(Debug)]
-pub struct IpcMemory {
+pub(crate) struct IpcMemory {
     context: Context,
     address: u64,
 }
@@ -23,7 +23,7 @@ impl Context {
     /// # Errors
     ///
     /// `cuIpcGetMemHandle` failed: code 1 for memory that has none.
-    pub fn ipc_handle(&self, address: u64) -> Result<[u8; IPC_BYTES], DriverError> {
+    pub(crate) fn ipc_handle(&self, address: u64) -> Result<[u8; IPC_BYTES], DriverError> {
         let _current = self.enter()?;
         let mut handle = CUipcMemHandle { reserved: [0; IPC_BYTES] };
         // SAFETY: it writes one handle.

@@ -9,7 +9,7 @@ use crate::cuda::driver::symbols;
 
 /// What an address of device memory belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pointer {
+pub(crate) struct Pointer {
     /// A number that no other allocation of this process has or had.
     pub id: u64,
     /// Its GPU.
@@ -20,7 +20,7 @@ pub struct Pointer {
 
 /// By what means device memory was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PointerKind {
+pub(crate) enum PointerKind {
     /// `cuMemAlloc`, or another call whose memory has handles of `cuIpc`.
     Plain,
     /// A stream-ordered pool.
@@ -34,7 +34,7 @@ pub enum PointerKind {
 
 /// A memory pool of the driver's, or of somebody who must not destroy it while it is used here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pool(pub(super) CUmemoryPool);
+pub(crate) struct Pool(pub(super) CUmemoryPool);
 
 /// The flag for descriptors among the handle types that an allocation may have.
 const DESCRIPTOR: u64 = 1;
@@ -45,7 +45,7 @@ impl Context {
     /// # Errors
     ///
     /// `cuPointerGetAttribute` failed, for another reason.
-    pub fn pointer(&self, address: u64) -> Result<Option<Pointer>, DriverError> {
+    pub(crate) fn pointer(&self, address: u64) -> Result<Option<Pointer>, DriverError> {
         use CUpointer_attribute as A;
         let Some(id) = self.attribute::<u64>(A::CU_POINTER_ATTRIBUTE_BUFFER_ID, address)? else { return Ok(None) };
         // 2 is device memory, 1 the host's.
@@ -53,11 +53,11 @@ impl Context {
             return Ok(None);
         }
         let ordinal = self.attribute::<i32>(A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address)?;
-        let plain = self.attribute::<bool>(A::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, address)?;
+        let plain = self.attribute::<u32>(A::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, address)?;
         let pool = self.attribute::<usize>(A::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, address)?.unwrap_or(0);
         let types = self.attribute::<u64>(A::CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, address)?.unwrap_or(0);
-        let kind = match (plain, pool) {
-            (Some(true), _) => PointerKind::Plain,
+        let kind = match (plain.is_some_and(|word| word != 0), pool) {
+            (true, _) => PointerKind::Plain,
             (_, 0) => PointerKind::Virtual { has_descriptor: types & DESCRIPTOR != 0 },
             (_, pool) => PointerKind::Pool(Pool(pool as CUmemoryPool)),
         };
@@ -65,7 +65,7 @@ impl Context {
     }
 
     /// The number of the allocation at `address`, as in [`Pointer`]; `None` where there is none.
-    pub fn allocation_id(&self, address: u64) -> Option<u64> {
+    pub(crate) fn allocation_id(&self, address: u64) -> Option<u64> {
         self.attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID, address).ok().flatten()
     }
 
@@ -74,7 +74,7 @@ impl Context {
     /// # Errors
     ///
     /// `cuMemGetAddressRange_v2` failed: code 500 where there is none.
-    pub fn range(&self, address: u64) -> Result<(u64, u64), DriverError> {
+    pub(crate) fn range(&self, address: u64) -> Result<(u64, u64), DriverError> {
         let _current = self.enter()?;
         let (mut start, mut bytes) = (0, 0);
         // SAFETY: it writes an address and a length.
@@ -87,7 +87,7 @@ impl Context {
     /// # Errors
     ///
     /// `cuMemGetAccess` failed.
-    pub fn reaches(&self, address: u64) -> Result<bool, DriverError> {
+    pub(crate) fn reaches(&self, address: u64) -> Result<bool, DriverError> {
         let _current = self.enter()?;
         let mut flags = 0;
         let location = CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: self.device().0 };
@@ -104,7 +104,8 @@ impl Context {
     ) -> Result<Option<T>, DriverError> {
         let _current = self.enter()?;
         let mut value = T::default();
-        // SAFETY: `T` has the size of the attribute's value; of a truth value it writes one byte, 0 or 1.
+        // SAFETY: `T` is an integer, of which any bits are a value, and has room for the attribute's: of a truth value one byte
+        // or more are written, and the others stay zero.
         let code = unsafe { symbols::cuPointerGetAttribute(from_mut(&mut value).cast(), attribute, address) };
         if code == CUresult::CUDA_ERROR_INVALID_VALUE as i32 {
             return Ok(None);

@@ -16,7 +16,7 @@ const DESCRIPTOR: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_
 /// A mapping of physical memory for one device. Dropped, it is unmapped here; the memory lives as long as any process
 /// has it mapped. Not initialised.
 #[derive(Debug)]
-pub struct ShareableMemory {
+pub(crate) struct ShareableMemory {
     context: Context,
     address: u64,
     /// A multiple of the device's granularity.
@@ -137,7 +137,7 @@ impl Context {
 /// # Errors
 ///
 /// Code 1: one of them was not, or nothing is mapped there.
-pub fn export(context: &Context, address: u64, bytes: u64) -> Result<Vec<(u64, u64, OwnedFd)>, DriverError> {
+pub(crate) fn export(context: &Context, address: u64, bytes: u64) -> Result<Vec<(u64, u64, OwnedFd)>, DriverError> {
     let mut pieces = Vec::new();
     let mut next = address;
     // At least the piece of an empty one.
