@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags, fchmod, fstat, open};
+use rustix::fs::{FlockOperation, Mode, OFlags, fchmod, flock, open};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 
 use super::handshake::Claim;
@@ -20,6 +21,9 @@ use super::{Rendezvous, RendezvousError, Secret, check};
 
 /// Connections that may wait to be taken, as of the standard library's own listeners.
 const BACKLOG: i32 = 128;
+
+/// How long another rank 0 of the same folder may take to get its name: it makes three calls.
+const LOCK_LIMIT: Duration = Duration::from_secs(5);
 
 /// A rank of a group of processes that meet at a Unix-domain socket. When it is dropped the rank has left; with rank 0
 /// goes the socket's file.
@@ -101,12 +105,7 @@ impl Socket {
         // Its file will be for this user alone, from the start.
         fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         bind(&socket, &SocketAddrUnix::new(&own)?)?;
-        let named = listen(&socket, BACKLOG).map_err(io::Error::from).and_then(|()| {
-            fs::hard_link(&own, path).or_else(|error| match error.kind() == ErrorKind::AlreadyExists {
-                true if remove_dead(path, &own.with_extension("old"))? => fs::hard_link(&own, path),
-                _ => Err(error),
-            })
-        });
+        let named = listen(&socket, BACKLOG).map_err(io::Error::from).and_then(|()| take_name(&own, path));
         let file = number(&own);
         fs::remove_file(&own)?;
         named?;
@@ -114,26 +113,38 @@ impl Socket {
     }
 }
 
-/// Removes a socket at which nobody listens any more; `aside` is a name that nobody has. Whether it has. Anything but a socket
-/// refuses otherwise, and stays.
-fn remove_dead(path: &Path, aside: &Path) -> io::Result<bool> {
-    // Held, so that its number is no other's meanwhile.
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(file) = open(path, flags, Mode::empty()) else { return Ok(true) };
-    let there = connect(&SocketAddrUnix::new(path)?);
-    if !there.is_err_and(|why| why.kind() == ErrorKind::ConnectionRefused) || !is_socket(path) {
-        return Ok(false);
+/// Gives `own` the name `path` as well. A socket at which nobody listens any more gives way; anything else stays, and is an error.
+fn take_name(own: &Path, path: &Path) -> io::Result<()> {
+    // One rank 0 of this folder at a time: between a look at a dead socket and its end nobody puts a live one there.
+    let _lock = lock_folder(path)?;
+    fs::hard_link(own, path).or_else(|error| {
+        if error.kind() != ErrorKind::AlreadyExists || !is_socket(path) {
+            return Err(error);
+        }
+        match connect(&SocketAddrUnix::new(path)?) {
+            Err(why) if why.kind() == ErrorKind::ConnectionRefused => {
+                fs::remove_file(path)?;
+                fs::hard_link(own, path)
+            }
+            _ => Err(error),
+        }
+    })
+}
+
+/// The folder of `path`, locked until the descriptor is dropped: no file is left for that.
+fn lock_folder(path: &Path) -> io::Result<OwnedFd> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let begun = Instant::now();
+    loop {
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(folder),
+            Err(Errno::WOULDBLOCK | Errno::INTR) if begun.elapsed() < LOCK_LIMIT => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
-    // Another rank 0 may be just as far, or one step ahead, and there already.
-    match fs::rename(path, aside) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
-        moved => moved?,
-    }
-    let stat = fstat(&file)?;
-    let dead = number(aside)? == (stat.st_dev, stat.st_ino);
-    let back = if dead { Ok(()) } else { fs::hard_link(aside, path) };
-    fs::remove_file(aside)?;
-    back.map(|()| dead)
 }
 
 impl Drop for Socket {
