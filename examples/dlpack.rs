@@ -85,9 +85,8 @@ impl Communicator {
             let called =
                 unsafe { communicator.all_reduce_raw(dtype, &buffers, ReduceOp::Sum, &CallOptions::default()) };
             // Also where the call has failed: some ranks may have been launched.
-            for (_, stream) in &self.gpus {
-                stream.synchronize().map_err(failure)?;
-            }
+            let waited: Vec<_> = self.gpus.iter().map(|(_, stream)| stream.synchronize()).collect();
+            waited.into_iter().collect::<Result<(), _>>().map_err(failure)?;
             called.map_err(refusal)?;
             communicator.check().map_err(failure)
         })

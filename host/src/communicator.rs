@@ -233,7 +233,7 @@ impl Communicator {
     }
 
     /// Whether all waits so far came to their end. On GPUs it reads a word of each rank and waits for that copy only: call
-    /// it after the streams have been synchronised, not in a hot path. A CPU call does it by itself.
+    /// it after the streams have been synchronised, not in a hot path. A CPU call does it by itself, but for registered memory that was freed.
     ///
     /// # Errors
     /// [`Error::GaveUp`] for the first rank that gave up a wait after [`Options::poll_limit`] polls: results since then

@@ -188,9 +188,9 @@ fn a_rank_that_must_refuse_tells_the_others_at_once() {
 
 #[test]
 fn more_captured_calls_than_one_message_holds_are_finished() {
-    const CALLS: usize = 140_000;
+    const CALLS: usize = 66_000;
     on_all("more_captured_calls_than_one_message_holds_are_finished", Case(2, 0), |seat| {
-        let options = Options { captured_calls: 30_000, poll_limit: Some(300_000), ..Options::for_processes() };
+        let options = Options { captured_calls: 15_000, connect_timeout: LONG, ..Options::for_processes() };
         let mut comm = Communicator::connect_cpu_with(seat, options).expect("both come");
         let mut memory = Memory::host(BYTES).expect("a little memory");
         let data = memory.as_mut_slice::<f32>().expect("host memory");

@@ -54,10 +54,8 @@ impl Communicator {
         }
         let pending = of_backend!(&mut self.backend, ranks => {
             let rows = ranks.reach().returned();
-            if !rows.is_empty() {
-                ranks.finish()?;
-                ranks.reach_mut().reclaim(rows)?;
-            }
+            let ended = if rows.is_empty() { Ok(()) } else { ranks.finish() };
+            ranks.reach_mut().reclaim(rows, ended)?;
             ranks.reach().pending()
         });
         // What a panic leaves is put right below, and then it goes on.
@@ -104,7 +102,7 @@ impl Communicator {
             (Work::Cpu(recording), Backend::Cpu(ranks)) => {
                 // SAFETY: the caller's promise.
                 unsafe { ranks.replay(recording) }?;
-                self.check()
+                self.check_words()
             }
             (Work::Cuda(graphs), Backend::Cuda(ranks)) if graphs.len() == streams.len() => {
                 ranks.check_streams(streams.iter().copied())?;

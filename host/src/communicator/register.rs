@@ -90,7 +90,7 @@ impl Communicator {
         of_backend!(&mut self.backend, ranks => {
             let rows = ranks.reach().returned();
             let finished = right.and_then(|()| if rows.is_empty() { Ok(()) } else { ranks.finish() });
-            meeting.done(finished.and_then(|()| ranks.reach_mut().reclaim(rows)))?;
+            meeting.done(ranks.reach_mut().reclaim(rows, finished))?;
             ranks.reach_mut().finish_capture(&meeting)
         })
     }

@@ -159,7 +159,9 @@ fn random() -> rustix::io::Result<[Token; 2]> {
 fn patiently<T>(attempt: impl Fn() -> rustix::io::Result<T>, deadline: Instant) -> rustix::io::Result<T> {
     loop {
         match attempt() {
-            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+            Err(Errno::AGAIN | Errno::TOOMANYREFS | Errno::INTR) if Instant::now() < deadline => {
+                std::thread::sleep(PAUSE)
+            }
             done => return done,
         }
     }

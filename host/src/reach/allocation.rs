@@ -105,17 +105,25 @@ fn allocation(from: &mut Reader<'_>) -> Option<Allocation> {
     Some(Allocation { span, id, shared })
 }
 
-/// A number that no other process has.
+/// A number that no other process has: a random one, and the process's own, which a child does not share.
 pub(super) fn process() -> Result<[u8; 16]> {
-    static PROCESS: OnceLock<[u8; 16]> = OnceLock::new();
-    if let Some(process) = PROCESS.get() {
-        return Ok(*process);
-    }
-    let mut random = [0; 16];
-    let failed =
-        |error: getrandom::Error| Error::Host { what: "reading a random number", source: std::io::Error::other(error) };
-    getrandom::fill(&mut random).map_err(failed)?;
-    Ok(*PROCESS.get_or_init(|| random))
+    static RANDOM: OnceLock<[u8; 12]> = OnceLock::new();
+    let random = match RANDOM.get() {
+        Some(random) => *random,
+        None => {
+            let mut random = [0; 12];
+            let failed = |error: getrandom::Error| Error::Host {
+                what: "reading a random number",
+                source: std::io::Error::other(error),
+            };
+            getrandom::fill(&mut random).map_err(failed)?;
+            *RANDOM.get_or_init(|| random)
+        }
+    };
+    let mut process = [0; 16];
+    process[..12].copy_from_slice(&random);
+    process[12..].copy_from_slice(&std::process::id().to_le_bytes());
+    Ok(process)
 }
 
 #[cfg(test)]

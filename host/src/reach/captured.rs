@@ -113,11 +113,21 @@ impl<M> Captured<M> {
         std::mem::take(&mut lock(&self.rows).back)
     }
 
-    /// Frees rows that came back.
-    pub(crate) fn reclaim<S: Sharing<Mapping = M>>(&mut self, sharing: &S, back: Vec<u32>) -> Result<()> {
-        back.iter().try_for_each(|&row| self.clear(sharing, row))?;
-        lock(&self.rows).free.extend(back);
-        Ok(())
+    /// Frees rows that came back, if their kernels have `ended`; if not, or where it fails, they are kept for another time.
+    pub(crate) fn reclaim<S: Sharing<Mapping = M>>(
+        &mut self,
+        sharing: &S,
+        back: Vec<u32>,
+        ended: Result<()>,
+    ) -> Result<()> {
+        let cleared = ended.and_then(|()| back.iter().try_for_each(|&row| self.clear(sharing, row)));
+        let mut rows = lock(&self.rows);
+        if cleared.is_ok() {
+            rows.free.extend(back)
+        } else {
+            rows.back.extend(back)
+        }
+        cleared
     }
 
     /// Empties a row that no kernel reads now.

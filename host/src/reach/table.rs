@@ -107,9 +107,9 @@ impl<S: Sharing> Reach<S> {
         self.captured.returned()
     }
 
-    /// Frees rows of graphs that are gone.
-    pub(crate) fn reclaim(&mut self, rows: Vec<u32>) -> Result<()> {
-        self.captured.reclaim(&self.sharing, rows)
+    /// Frees rows of graphs that are gone, if their kernels have `ended`.
+    pub(crate) fn reclaim(&mut self, rows: Vec<u32>, ended: Result<()>) -> Result<()> {
+        self.captured.reclaim(&self.sharing, rows, ended)
     }
 
     /// Makes the buffers of captured calls known to all ranks.

@@ -135,8 +135,16 @@ pub(super) fn finished_later(bench: &Bench) -> Result<Outcome> {
         settle(bench);
         bed.memories.clear();
         bed.memories = memories(bench, &bed.comm)?;
-        let sixth = bed.capture(&[1, 3, 4])?;
-        bed.comm.finish_capture()?;
+        let mut attempts = 0;
+        let sixth = loop {
+            let sixth = bed.capture(&[1, 3, 4])?;
+            // The driver may not have come to it yet. Then all ranks are told, and the next time it has.
+            match bed.comm.finish_capture() {
+                Ok(()) => break sixth,
+                Err(error) if bench.on_cpu() || attempts == 50 => return Err(error.into()),
+                Err(_) => attempts += 1,
+            }
+        };
         bed.replay(&sixth, &[1, 3, 4], 2)?;
         bench.count(4);
     }

@@ -141,7 +141,7 @@ pub(crate) fn export(context: &Context, address: u64, bytes: u64) -> Result<Vec<
     let mut pieces = Vec::new();
     let mut next = address;
     // At least the piece of an empty one.
-    while pieces.is_empty() || next < address + bytes {
+    while pieces.is_empty() || next < address.saturating_add(bytes) {
         let (start, bytes) = context.range(next)?;
         let _current = context.enter()?;
         let mut handle = 0;
