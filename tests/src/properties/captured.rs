@@ -5,6 +5,7 @@ use std::time::Duration;
 use allfold::cuda::RawStream;
 use allfold::{Algorithm, CallOptions, Captured, Communicator, Dtype, Error, Options, Preset, ReduceOp, Registered};
 use anyhow::{Result, ensure};
+use cust::stream::Stream;
 
 use crate::machine::{Memory, raw_buffers};
 use crate::numbers::{decode, read, write};
@@ -42,6 +43,17 @@ impl Bed {
 
     /// Replays on inputs of `value` and more, and looks at the outputs of `numbers`.
     fn replay(&mut self, captured: &Captured, numbers: &[usize], value: usize) -> Result<()> {
+        self.replay_on(captured, numbers, value, None)
+    }
+
+    /// [`Bed::replay`] on other streams than those that were captured.
+    fn replay_on(
+        &mut self,
+        captured: &Captured,
+        numbers: &[usize],
+        value: usize,
+        others: Option<&[Stream]>,
+    ) -> Result<()> {
         for (rank, memory) in self.comm.local_ranks().zip(&mut self.memories) {
             let mut bytes = vec![0; (1 + OUTPUTS) * STEP_BYTES];
             for elem in 0..STEP_BYTES / 4 {
@@ -49,8 +61,16 @@ impl Bed {
             }
             memory.upload(&bytes)?;
         }
+        let own = streams(&self.memories);
+        let here = others.map_or(own.clone(), |others| others.iter().map(Into::into).collect());
+        if others.is_some() {
+            self.comm.change_streams(&own, &here)?;
+        }
         // SAFETY: the memories live as long as the communicator.
-        unsafe { self.comm.replay(captured, &streams(&self.memories)) }?;
+        unsafe { self.comm.replay(captured, &here) }?;
+        if others.is_some() {
+            self.comm.change_streams(&here, &own)?;
+        }
         self.memories.iter().try_for_each(|memory| memory.synchronize())?;
         self.comm.check()?;
         for memory in &self.memories {
@@ -129,6 +149,9 @@ pub(super) fn finished_later(bench: &Bench) -> Result<Outcome> {
         let fourth = bed.capture(&[0, 2, 3])?;
         bed.comm.finish_capture()?;
         bed.replay(&fourth, &[0, 2, 3], 11)?;
+        let others = bed.comm.local_ranks().map(|rank| bench.machine.streams(rank, 1)).collect::<Result<Vec<_>>>()?;
+        let others: Vec<_> = others.into_iter().flatten().collect();
+        bed.replay_on(&fourth, &[0, 2, 3], 17, Some(&others))?;
         // A graph that goes before it is finished, and its memory with it, keeps nobody from finishing another.
         let fifth = bed.capture(&all)?;
         drop(fifth);
