@@ -4,7 +4,9 @@ use std::os::fd::OwnedFd;
 
 use allfold_kernels::protocol::abi::ROW_WORDS;
 
-use super::raw::{Context, DeviceMemory, IPC_BYTES, IpcMemory, Pointer, PointerKind, ShareableMemory, export};
+use super::raw::{
+    Context, DeviceHandle, DeviceMemory, IPC_BYTES, IpcMemory, Pointer, PointerKind, ShareableMemory, export,
+};
 use crate::error::{Error, Result};
 use crate::hash::fnv1a;
 use crate::reach::{self, Allocation, Shared, Sharing, Span};
@@ -56,6 +58,12 @@ impl CudaSharing {
         self.contexts.first().ok_or(Error::RankCount { local: 0, got: 0 })
     }
 
+    /// The context of the GPU that has the memory: others do not know where it starts and ends.
+    fn owner(&self, device: DeviceHandle) -> Result<Context> {
+        let local = self.contexts.iter().find(|context| context.device() == device);
+        Ok(local.map_or_else(|| Context::retain(device), |context| Ok(context.clone()))?)
+    }
+
     /// What `rank`'s buffer belongs to.
     fn pointer(&self, rank: u32, span: Span) -> Result<Pointer> {
         let not = || Error::WrongMemory { rank, got: "host", expected: "GPUs" };
@@ -87,8 +95,8 @@ impl Sharing for CudaSharing {
     type Mapping = CudaMapping;
 
     fn export(&self, rank: u32, span: Span) -> Result<(Allocation, Vec<OwnedFd>)> {
-        let context = self.context()?;
-        let Pointer { id, kind, .. } = self.pointer(rank, span)?;
+        let Pointer { id, kind, device } = self.pointer(rank, span)?;
+        let context = &self.owner(device)?;
         let not = |why: &str| Ok((Allocation { span, id, shared: Shared::Not(why.to_owned()) }, Vec::new()));
         match kind {
             PointerKind::Plain => {
@@ -139,12 +147,13 @@ impl Sharing for CudaSharing {
 
     fn adopt(&self, rank: u32, span: Span) -> Result<()> {
         let Pointer { device, kind, .. } = self.pointer(rank, span)?;
+        let owner = self.owner(device)?;
         for context in self.contexts.iter().filter(|context| context.device() != device) {
             match kind {
                 PointerKind::Plain => context.enable_peer_access(&Context::retain(device)?)?,
                 PointerKind::Pool(pool) => context.enable_access_to(pool)?,
                 PointerKind::Virtual { .. } => {
-                    for piece in pieces(context, span) {
+                    for piece in pieces(&owner, span) {
                         let (address, bytes) = piece?;
                         if !context.reaches(address)? {
                             // SAFETY: whoever mapped it keeps it mapped while it is registered.
@@ -158,9 +167,10 @@ impl Sharing for CudaSharing {
     }
 
     fn id(&self, span: Span) -> Option<u64> {
-        let context = self.contexts.first()?;
+        let pointer = self.contexts.first()?.pointer(span.address).ok().flatten()?;
+        let owner = self.owner(pointer.device).ok()?;
         // Of mapped memory each piece has a number of its own, and may go without the others.
-        let ids = pieces(context, span).map(|piece| context.allocation_id(piece.ok()?.0));
+        let ids = pieces(&owner, span).map(|piece| owner.allocation_id(piece.ok()?.0));
         let ids = ids.collect::<Option<Vec<_>>>()?;
         match ids[..] {
             [id] => Some(id),

@@ -117,3 +117,50 @@ pub(super) fn remapped(bench: &Bench) -> Result<Outcome> {
     bench.count(1);
     Ok(Outcome::Holds)
 }
+
+pub(super) fn mapped(bench: &Bench) -> Result<Outcome> {
+    let Some(devices) = bench.machine.devices().filter(|_| !bench.machine.in_processes()) else {
+        return Ok(Outcome::Skipped("for GPUs of one process".into()));
+    };
+    let world = bench.machine.most_ranks();
+    let mut bed = Bed::new(bench, world)?;
+    let bytes = 3 * PIECE_BYTES - OFFSET_BYTES;
+    // In two pieces each; only the GPU that has them has access.
+    let (input, output) = ((PIECE_BYTES - OFFSET_BYTES) as u64 - 4096, (2 * PIECE_BYTES - OFFSET_BYTES) as u64 - 4096);
+    let elems = 2 * 4096 / size_of::<f32>();
+    let (mut all, mut streams) = (Vec::new(), Vec::new());
+    for (rank, &ordinal) in devices.iter().enumerate() {
+        bench.machine.make_current(rank)?;
+        let pieces = Pieces::new(ordinal, bytes)?;
+        pieces.fill(input, elems, rank as f32 + 1.0)?;
+        all.push(pieces);
+        streams.extend(bench.machine.streams(rank, 1)?);
+    }
+    let spans: Vec<_> = all.iter().map(|it| Span { address: it.address(), bytes: bytes as u64 }).collect();
+    // SAFETY: the pieces live until the name has been given back.
+    let name = unsafe { bed.comm.register(&spans) }?;
+    let options = CallOptions {
+        algorithm: Some(Algorithm::OnePass),
+        registered: Registered::By { input: name, output: name },
+        ..CallOptions::default()
+    };
+    let of = |(pieces, stream): (&Pieces, &Stream)| {
+        let [input, output] = [input, output].map(|offset| pieces.address() + offset);
+        // SAFETY: both are inside the pieces, which live until the streams have been waited for.
+        unsafe { RankBuffers::<f32>::device_raw(input, output, elems as u64, stream.as_inner().cast()) }
+    };
+    bed.comm.all_reduce_with(&all.iter().zip(&streams).map(of).collect::<Vec<_>>(), ReduceOp::Sum, &options)?;
+    bed.comm.finish()?;
+    bed.comm.check()?;
+    let want = (1..=world).sum::<usize>() as f32;
+    for (rank, pieces) in all.iter().enumerate() {
+        bench.machine.make_current(rank)?;
+        for elem in [0, elems / 2, elems - 1] {
+            let got = pieces.get(output + (elem * size_of::<f32>()) as u64)?;
+            ensure!(got == want, "rank {rank}, element {elem}: {got}, not {want}");
+        }
+        bench.count(1);
+    }
+    bed.comm.release(name)?;
+    Ok(Outcome::Holds)
+}

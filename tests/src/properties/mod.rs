@@ -99,6 +99,7 @@ properties! {
     registered::names: "registered buffers are reached by their names, and by no others";
     registered::come_and_go: "buffers that are registered and released leave nothing behind";
     device_memory::pools: "memory of stream-ordered pools is registered in one process, and refused between several";
+    device_memory::mapped: "memory mapped piece by piece for one GPU is let in for all of a process";
     device_memory::remapped: "other memory in the place of a registered piece is told from it";
     registered::freed: "registered memory that was freed is noticed";
     captured::finished_later: "captured calls whose buffers are made known afterwards, in graphs that come and go";

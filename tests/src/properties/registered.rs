@@ -193,7 +193,7 @@ pub(super) fn freed(bench: &Bench) -> Result<Outcome> {
         Some(devices) => anyhow::Ok((Some(allfold::Memory::gpu(devices[0], STEP_BYTES)?), None)),
         None => Ok((Some(allfold::Memory::host(STEP_BYTES)?), None)),
     };
-    let others = bed.comm.local_ranks().map(memory).collect::<Result<Vec<_>>>()?;
+    let mut others = bed.comm.local_ranks().map(memory).collect::<Result<Vec<_>>>()?;
     let span = |(shared, own): &(Option<allfold::Memory>, Option<Box<dyn Memory>>)| {
         shared.as_ref().map(|memory| memory.span()).or_else(|| own.as_ref().map(|memory| memory.span()))
     };
@@ -201,10 +201,12 @@ pub(super) fn freed(bench: &Bench) -> Result<Outcome> {
     // SAFETY: that the memory goes too soon is what is tried; no call uses it then.
     let name = unsafe { bed.comm.register(&spans) }?;
     bed.comm.check()?;
-    drop(others);
-    let error = bed.comm.check();
-    let address = spans[0].address;
-    ensure!(matches!(error, Err(Error::BufferFreed { address: at, .. }) if at == address), "{error:?}");
+    // The last rank's first: each rank's is asked about.
+    while others.pop().is_some() {
+        let error = bed.comm.check();
+        let address = spans[others.len()].address;
+        ensure!(matches!(error, Err(Error::BufferFreed { address: at, .. }) if at == address), "{error:?}");
+    }
     bed.comm.release(name)?;
     bed.comm.check()?;
     bed.comm.release(kept)?;
