@@ -11,7 +11,9 @@ use allfold::rendezvous::{Mpi, Rendezvous};
 use allfold::{Communicator, RankBuffers, ReduceOp};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let universe = mpi::initialize().ok_or("MPI is in use already")?;
+    // Ranks have threads of their own, which do not call MPI.
+    let started = mpi::initialize_with_threading(mpi::Threading::Funneled);
+    let (universe, _) = started.ok_or("MPI is in use already")?;
     let ranks = Mpi::join(&universe.world(), Instant::now() + Duration::from_secs(60))?;
     let (rank, world) = (ranks.rank(), ranks.world());
 

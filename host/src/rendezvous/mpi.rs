@@ -25,7 +25,8 @@ const TAG: ::mpi::Tag = 0;
 /// use allfold::rendezvous::Mpi;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let universe = mpi::initialize().ok_or("MPI is in use already")?;
+/// let started = mpi::initialize_with_threading(mpi::Threading::Funneled);
+/// let (universe, _) = started.ok_or("MPI is in use already")?;
 /// let ranks = Mpi::join(&universe.world(), Instant::now() + Duration::from_secs(60))?;
 /// let communicator = Communicator::connect_cpu(&ranks)?;
 /// # drop(communicator);
@@ -36,14 +37,16 @@ const TAG: ::mpi::Tag = 0;
 /// **Deadlines hold**, but for a tenth of a second to hear and to say why: no call of MPI is made that waits. The one
 /// collective of MPI is the duplication of the communicator, in [`Mpi::join`], which is begun and looked at. Where a
 /// deadline passes, MPI may still read or write the memory of a message that is under way. That memory is then never
-/// freed: it is what the last calls of the group, which has failed, gave and took.
+/// freed: it is what the last calls of the group, which has failed, gave and took. MPI does not promise to end well
+/// with messages under way: after a passed deadline end the job by `abort`, since `MPI_Finalize` may wait.
 ///
 /// **Messages of the program** are not touched: the group has a duplicate of the communicator. It is not freed before
 /// MPI ends, as a last word of a rank that left may still be on its way.
 ///
 /// **What a rank hears, it hears in its calls**: there are no threads here. Rank 0 decides what comes of a call, so
 /// while it is in none the others wait until their deadlines, and name it. A rank stays on its thread, as MPI need not
-/// take calls from others.
+/// take calls from others; and MPI is started with `Threading::Funneled` at least, as a communicator has threads of its
+/// own, which do not call it.
 ///
 /// **A rank that is dropped** is named on the others as [`RendezvousError::Gone`]; drop it before MPI ends. A process
 /// that ends without `MPI_Finalize` ends the job: so do launchers of MPI, and so does `MPI_ERRORS_ARE_FATAL`, the error
@@ -51,7 +54,8 @@ const TAG: ::mpi::Tag = 0;
 pub struct Mpi(Star<Messages>);
 
 impl Mpi {
-    /// Meets the other ranks of `communicator`. All of them call it, and may do so again for another group.
+    /// Meets the other ranks of `communicator`. All of them call it, and may do so again for another group; not after
+    /// `Host`, since a rank that comes late to the one could then be taken to have come to the other.
     ///
     /// # Errors
     /// [`RendezvousError::WorldSize`], [`RendezvousError::Version`]; [`RendezvousError::Missing`] with the ranks that
@@ -118,7 +122,10 @@ fn duplicate(communicator: &impl Communicator, deadline: Instant) -> Result<Simp
     loop {
         let mut done = 0;
         // SAFETY: the request is the one above, not done yet, and both are written in the call alone.
-        unsafe { ffi::MPI_Test(&mut request, &mut done, ffi::RSMPI_STATUS_IGNORE) };
+        let code = unsafe { ffi::MPI_Test(&mut request, &mut done, ffi::RSMPI_STATUS_IGNORE) };
+        if code != 0 {
+            return Err(refused(&format!("MPI_Test gives {code}")));
+        }
         if done != 0 {
             break;
         }

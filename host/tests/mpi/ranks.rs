@@ -45,7 +45,7 @@ pub fn on_ranks_then<T>(test: &str, work: impl Fn(&SimpleCommunicator) -> T, the
         }
         return;
     }
-    let universe = mpi::initialize().expect("MPI begins");
+    let (universe, _) = mpi::initialize_with_threading(mpi::Threading::Funneled).expect("MPI begins");
     let world = universe.world();
     let (rank, size) = (world.rank(), world.size());
     let left = work(&world);
