@@ -10,7 +10,7 @@ use allfold_tests::suite::Bench;
 const STRESS_CALLS: u64 = 2000;
 
 /// Properties that look at the whole process, and so run alone.
-const ALONE: [&str; 2] = ["made_and_dropped", "idle"];
+const ALONE: [&str; 3] = ["made_and_dropped", "come_and_go", "idle"];
 static PROCESS: RwLock<()> = RwLock::new(());
 
 fn check(name: &str) {
