@@ -39,6 +39,18 @@ impl Held {
         }
     }
 
+    /// What it is when nothing has come or gone for a while: whoever met before may still be closing something.
+    pub fn settled() -> Held {
+        let (mut held, mut same) = (Held::now(), 0);
+        while same < 10 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let now = Held::now();
+            same = if now == held { same + 1 } else { 0 };
+            held = now;
+        }
+        held
+    }
+
     /// Waits for threads that are ending, then compares.
     pub fn check(&self, what: &str) {
         let end = Instant::now() + Duration::from_secs(5);
