@@ -111,6 +111,27 @@ fn a_record_that_replaces_the_communicator_has_captured_nothing() {
 }
 
 #[test]
+fn a_communicator_that_is_taken_out_of_a_capture_runs_its_calls() {
+    let mut comm = Communicator::cpu(2).expect("two ranks");
+    let mut other = Communicator::cpu(3).expect("three ranks");
+    let captured = comm.capture(&[], |comm| {
+        std::mem::swap(comm, &mut other);
+        Ok(())
+    });
+    assert!(matches!(captured, Err(Error::NotCaptured { .. })), "{captured:?}");
+    runs(&mut comm);
+    // The one that was captured: it has left without a word.
+    runs(&mut other);
+    let mut data = ones(&other);
+    let captured =
+        other.capture(&[], |other| call(other, &mut data, Registered::No)).expect("it can be captured again");
+    assert!(data.iter().flatten().all(|&x| x == 1.0), "it was run");
+    // SAFETY: the buffers live on.
+    unsafe { other.replay(&captured, &[]) }.expect("one call");
+    assert!(data.iter().flatten().all(|&x| x == 2.0));
+}
+
+#[test]
 fn captured_calls_of_other_protocols_or_without_end_are_refused_between_processes() {
     let with = |captured_calls| Options { captured_calls, ..Options::for_processes() };
     let delays = Some(Delays { nanoseconds: 1, one_in: 1 });

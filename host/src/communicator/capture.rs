@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
 use super::{Backend, Communicator, of_backend};
 use crate::cpu::CpuRecording;
@@ -58,8 +59,14 @@ impl Communicator {
             ranks.reach_mut().reclaim(rows, ended)?;
             ranks.reach().pending()
         });
+        let owner = self.owner();
         // What a panic leaves is put right below, and then it goes on.
         let captured = catch_unwind(AssertUnwindSafe(|| self.capture_work(streams, record)));
+        if self.owner() != owner {
+            // Calls of the one that was here are not recorded any more; of the one that is here nothing is known.
+            captured.unwrap_or_else(|panic| resume_unwind(panic))?;
+            return Err(Error::NotCaptured { rank: self.members.first });
+        }
         if !matches!(captured, Ok(Ok(_))) {
             if let Backend::Cpu(ranks) = &mut self.backend {
                 ranks.end_recording();
@@ -69,13 +76,19 @@ impl Communicator {
         captured.unwrap_or_else(|panic| resume_unwind(panic)).map(Captured)
     }
 
+    /// Which communicator this is.
+    fn owner(&self) -> u32 {
+        of_backend!(&self.backend, ranks => ranks.reach().owner())
+    }
+
     fn capture_work(
         &mut self,
         streams: &[RawStream<'_>],
         record: impl FnOnce(&mut Communicator) -> Result<()>,
     ) -> Result<Work> {
         if let Backend::Cpu(ranks) = &mut self.backend {
-            ranks.begin_recording();
+            let recorder = Arc::new(());
+            ranks.begin_recording(&recorder);
             record(self)?;
             let recording = match &mut self.backend {
                 Backend::Cpu(ranks) => ranks.end_recording(),

@@ -77,7 +77,8 @@ impl Communicator {
     /// it waits for all work on this process's GPUs.
     ///
     /// Not while a stream is being captured. The memory of the buffers stays allocated as long as the graph may be
-    /// launched on any rank.
+    /// launched on any rank; of a graph that was dropped before, until the driver has let go of it. The calls of such a
+    /// graph are compared with the others, and then left out.
     ///
     /// # Errors
     /// On every rank the same [`Error::Disagreement`] for the first call that is not the same on all, and

@@ -1,8 +1,8 @@
 //! The ranks of a communicator on the CPU: their workspaces, and a plan made into jobs.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use allfold_kernels::protocol::abi::{
     Algorithm, Dtype, FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, KernelArgs, MAX_BLOCKS, MAX_RANKS,
@@ -35,6 +35,8 @@ pub(crate) struct CpuRanks {
     reach: Reach<CpuSharing>,
     /// What calls are put into that are not to be run now.
     recording: Option<CpuRecording>,
+    /// Nobody records any more once this is gone: whoever began may have lost sight of these ranks.
+    recorder: Weak<()>,
 }
 
 /// Calls that can be run again and again.
@@ -105,6 +107,7 @@ impl CpuRanks {
             limits: Limits { max_blocks: blocks, max_threads: [threads; Algorithm::ALL.len()], ..limits },
             reach: Reach::new(CpuSharing::new(rows), members, rows),
             recording: None,
+            recorder: Weak::new(),
         })
     }
 
@@ -143,11 +146,12 @@ impl CpuRanks {
 
     /// Whether calls are recorded now.
     pub(crate) fn is_recording(&self) -> bool {
-        self.recording.is_some()
+        self.recording.is_some() && self.recorder.strong_count() > 0
     }
 
     /// From here on calls are recorded, and not run.
-    pub(crate) fn begin_recording(&mut self) {
+    pub(crate) fn begin_recording(&mut self, recorder: &Arc<()>) {
+        self.recorder = Arc::downgrade(recorder);
         self.recording = Some(CpuRecording { jobs: Vec::new(), lease: Arc::new(self.reach.lease()) });
     }
 
@@ -159,7 +163,11 @@ impl CpuRanks {
     /// The rows of the calls that are recorded now.
     pub(crate) fn capturing(&mut self, _buffers: &[RawBuffers<'_>]) -> Result<Arc<Lease>> {
         let rank = self.workspaces.members.first;
-        self.recording.as_ref().map(|recording| Arc::clone(&recording.lease)).ok_or(Error::NotCaptured { rank })
+        self.recording
+            .as_ref()
+            .filter(|_| self.is_recording())
+            .map(|recording| Arc::clone(&recording.lease))
+            .ok_or(Error::NotCaptured { rank })
     }
 
     /// Runs what was recorded to its end.
@@ -217,7 +225,9 @@ impl CpuRanks {
         threads: u32,
     ) -> Result<()> {
         let job = Job { kernel, dtype, args, blocks, threads };
-        if let Some(recording) = &mut self.recording {
+        if self.recorder.strong_count() > 0
+            && let Some(recording) = &mut self.recording
+        {
             recording.jobs.push(job);
             return Ok(());
         }

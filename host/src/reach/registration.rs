@@ -76,6 +76,11 @@ impl<M> Registrations<M> {
         Registrations { owner: OWNERS.fetch_add(1, Ordering::Relaxed), places: Vec::new() }
     }
 
+    /// Which communicator's.
+    pub(crate) fn owner(&self) -> u32 {
+        self.owner
+    }
+
     /// A name for `entry`.
     pub(crate) fn add(&mut self, entry: Entry<M>) -> Registration {
         let free = self.places.iter().position(|place| place.entry.is_none());

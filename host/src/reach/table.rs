@@ -92,6 +92,11 @@ impl<S: Sharing> Reach<S> {
         self.captured.note(recorded, lease)
     }
 
+    /// A number that no other communicator of this process has.
+    pub(crate) fn owner(&self) -> u32 {
+        self.registrations.owner()
+    }
+
     /// Captured calls that are not finished.
     pub(crate) fn pending(&self) -> usize {
         self.captured.pending()
