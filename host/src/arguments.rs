@@ -3,10 +3,11 @@
 use allfold_kernels::protocol::abi::{
     InputMode, KernelArgs, LANDING_SHARED_PACKS, MAX_RANKS, PACK_BYTES, Rank, WorkspaceLayout, landing_slot,
 };
+use allfold_kernels::protocol::signature::Signature;
 
 use crate::buffers::RawBuffers;
 use crate::members::Members;
-use crate::options::{Delays, Options};
+use crate::options::{Delays, OnTimeout, Options};
 use crate::plan::Plan;
 use crate::request::Request;
 
@@ -19,8 +20,14 @@ pub(crate) struct Workspaces {
     pub(crate) layout: WorkspaceLayout,
     /// Ranks.
     pub(crate) members: Members,
-    /// Polls after which a wait is given up; 0: never.
-    pub(crate) poll_limit: u64,
+    /// Nanoseconds after which a wait ends; `u64::MAX`: never.
+    timeout_ns: u64,
+    /// Whether a wait that ends early ends the context.
+    traps: bool,
+    /// Whether ranks compare their calls.
+    compares: bool,
+    /// Where kernels find the words of their host, if not in workspaces.
+    host_board: u64,
     /// Delays to plant.
     delays: Option<Delays>,
 }
@@ -47,9 +54,18 @@ impl Workspaces {
         layout: WorkspaceLayout,
         members: Members,
         options: &Options,
+        host_board: u64,
     ) -> Self {
-        let poll_limit = options.poll_limit.unwrap_or(0);
-        Workspaces { addresses, layout, members, poll_limit, delays: options.delays }
+        Workspaces {
+            addresses,
+            layout,
+            members,
+            timeout_ns: options.timeout.map_or(u64::MAX, |timeout| timeout.as_nanos().min(u64::MAX.into()) as u64),
+            traps: options.on_timeout == OnTimeout::Trap,
+            compares: options.compare_calls,
+            host_board,
+            delays: options.delays,
+        }
     }
 
     /// Each local rank's arguments for an all-reduce.
@@ -92,6 +108,7 @@ impl Workspaces {
             aligned: aligned.into(),
             input_bank_bytes: bank_bytes,
             protocol: plan.protocol.encode(),
+            signature: if self.compares { plan.signature(request).0 } else { Signature::NONE.0 },
             ..args
         })
     }
@@ -134,7 +151,9 @@ impl Workspaces {
                 landing_slot_bytes: self.layout.landing_slot_bytes as u64,
                 landing_shared_packs: (LANDING_SHARED_PACKS / (world.max(2) - 1)).min(self.layout.landing_slot_packs()),
                 generation_packs: self.layout.landing_generation_packs(world),
-                poll_limit: self.poll_limit,
+                timeout_ns: self.timeout_ns,
+                host_board: self.host_board,
+                traps: self.traps.into(),
                 rank,
                 world,
                 aligned: request.aligned.into(),

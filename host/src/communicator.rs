@@ -2,10 +2,9 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::OnceLock;
 
-use allfold_kernels::protocol::abi::{Dtype, MAX_RANKS};
-use allfold_kernels::protocol::status::{GaveUp, UNKNOWN_BUFFERS};
+use allfold_kernels::protocol::abi::{Dtype, MAX_RANKS, Rank};
+use allfold_kernels::protocol::status::{Stop, Why};
 
 use crate::buffers::{RankBuffers, RawBuffers};
 use crate::cpu::CpuRanks;
@@ -15,13 +14,16 @@ use crate::error::{Error, Result};
 use crate::members::Members;
 use crate::options::{CallOptions, Options, ReduceOp};
 use crate::plan::{Limits, Plan};
-use crate::rendezvous::Line;
+use crate::processes::Watch;
+use crate::rendezvous::{Line, Seed};
 use crate::request::Request;
 use crate::setup::prepare;
+use crate::stop;
 use crate::tuning::{self, Row};
 
 mod capture;
 mod connect;
+mod rebuild;
 mod register;
 mod split;
 mod stamps;
@@ -41,8 +43,10 @@ pub struct Communicator {
     options: Options,
     members: Members,
     backend: Backend,
-    /// Why no call may follow.
-    ended: OnceLock<&'static str>,
+    /// Sees it when one of those processes ends.
+    _watch: Option<Watch>,
+    /// From which those that are left know where to meet when some are gone.
+    seed: Option<Seed>,
     /// Where ranks that are processes of their own meet again.
     line: Option<Line>,
 }
@@ -123,7 +127,7 @@ impl Communicator {
     }
 
     fn of(members: Members, options: Options, backend: Backend) -> Communicator {
-        Communicator { options, members, backend, ended: OnceLock::new(), line: None }
+        Communicator { options, members, backend, _watch: None, seed: None, line: None }
     }
 
     /// Ranks of this communicator, in whatever process.
@@ -165,7 +169,8 @@ impl Communicator {
     ///
     /// # Errors
     /// Those of [`Request::new`] and [`Plan::choose`]; [`Error::WrongMemory`], [`Error::SharedStream`], [`Error::OtherStream`];
-    /// [`Error::PeerGone`], [`Error::GaveUp`] on the CPU; [`Error::Driver`] when a launch fails; [`Error::Ended`] after that.
+    /// [`Error::Driver`] when a launch fails, and [`Error::Ended`] after that. Those of [`Communicator::check`]: of this call on the CPU;
+    /// of a call before, if it is known to have come to a bad end, on GPUs.
     pub fn all_reduce<T: Element>(&mut self, buffers: &[RankBuffers<'_, T>], op: ReduceOp) -> Result<()> {
         self.all_reduce_with(buffers, op, &CallOptions::default()).map(drop)
     }
@@ -203,7 +208,7 @@ impl Communicator {
         match op {
             ReduceOp::Sum => {}
         }
-        self.check_not_ended()?;
+        self.check_goes_on()?;
         self.check_place(buffers)?;
         let request = Request::of(self.members, dtype, buffers, call.registered)?;
         let plan = Plan::choose(&request, call, &self.options, self.limits(), self.rows())?;
@@ -223,8 +228,8 @@ impl Communicator {
                 // SAFETY: as above.
                 if let Err(error) = unsafe { ranks.all_reduce(&request, &plan, buffers, &peers) } {
                     // Ranks that were launched wait for those that were not.
-                    ranks.abandon();
-                    self.ended.get_or_init(|| "a call was launched on some ranks only");
+                    let boards = ranks.boards();
+                    boards.stop(Stop::outside(Why::Abandoned, Rank(self.members.first)));
                     return Err(error);
                 }
             }
@@ -232,42 +237,47 @@ impl Communicator {
         Ok(plan)
     }
 
-    /// Whether all waits so far came to their end. On GPUs it reads a word of each rank and waits for that copy only: call
-    /// it after the streams have been synchronised, not in a hot path. A CPU call does it by itself, but for registered memory that was freed.
+    /// Whether all calls so far came to a good end: *a result counts only once this was `Ok` after it.* On GPUs it reads a few words of
+    /// each rank and waits for that copy only: call it after the streams have been synchronised, not in a hot path. A CPU call does it by
+    /// itself, but for registered memory that was freed.
     ///
     /// # Errors
-    /// [`Error::GaveUp`] for the first rank that gave up a wait after [`Options::poll_limit`] polls: results since then
-    /// are not valid, and the communicator is at its end: every later call gets [`Error::Ended`]. [`Error::UnknownBuffers`]: likewise.
-    /// [`Error::BufferFreed`]. [`Error::Driver`].
+    /// [`Error::Timeout`]: a rank waited longer than [`Options::timeout`]. [`Error::PeerGone`]: it waited for a rank whose process or thread
+    /// has ended, or that was dropped. [`Error::Disagreement`]: ranks made different calls. [`Error::Aborted`]. [`Error::UnknownBuffers`].
+    /// After each of these the communicator is at its end on all ranks, which learn of it within milliseconds: results since then are not
+    /// valid, see [`OnTimeout`](crate::OnTimeout), and every later call gets the same error. [`Communicator::rebuild`] makes a new one.
+    ///
+    /// [`Error::BufferFreed`]. [`Error::Driver`], also where a kernel has trapped.
     pub fn check(&self) -> Result<()> {
         self.check_words()?;
         of_backend!(&self.backend, ranks => ranks.reach().check())
     }
 
-    /// The words that kernels have left.
-    fn check_words(&self) -> Result<()> {
-        let words = match &self.backend {
-            Backend::Cpu(ranks) => ranks.gave_up(),
-            Backend::Cuda(ranks) => ranks.gave_up(),
-        }?;
-        for (rank, word) in (self.members.first..).zip(words) {
-            if word == UNKNOWN_BUFFERS {
-                self.ended.get_or_init(|| "a captured call was launched before its buffers were known");
-                return Err(Error::UnknownBuffers { rank });
-            }
-            if let Some(GaveUp { phase, missing, block, epoch_low }) = GaveUp::decode(word) {
-                self.ended.get_or_init(|| "a wait for a rank was given up");
-                return Err(Error::GaveUp { rank, block, missing: missing.0, phase, epoch: epoch_low });
-            }
-        }
-        Ok(())
+    /// Stops all calls of this communicator, on all ranks: see [`Aborter::abort`](stop::Aborter::abort).
+    pub fn abort(&self) {
+        self.aborter().abort();
     }
 
-    fn check_not_ended(&self) -> Result<()> {
-        match self.ended.get() {
-            Some(why) => Err(Error::Ended(why)),
-            None => Ok(()),
-        }
+    /// What stops the calls of this communicator from any thread, also while one of them runs.
+    pub fn aborter(&self) -> stop::Aborter {
+        let boards = of_backend!(&self.backend, ranks => ranks.boards());
+        stop::Aborter { boards, by: self.members.first }
+    }
+
+    /// What ranks have left word of.
+    fn check_words(&self) -> Result<()> {
+        let words = of_backend!(&self.backend, ranks => ranks.left())?;
+        let Some(stop) = words.iter().find_map(|word| word.stop) else { return Ok(()) };
+        // By the word of the rank that stopped first, if that is here.
+        let index = self.members.index(stop.by.0).unwrap_or(0);
+        let told = |epoch| of_backend!(&self.backend, ranks => ranks.told(index, epoch));
+        let word = stop::Word { stop: Some(stop), ..words[index] };
+        stop::error(self.members.first + index as u32, word, self.options.timeout, told)
+    }
+
+    /// Refuses a call on a communicator that is known to have come to its end. Nothing is waited for.
+    fn check_goes_on(&self) -> Result<()> {
+        if of_backend!(&self.backend, ranks => ranks.is_stopped()) { self.check_words() } else { Ok(()) }
     }
 
     /// The raw buffers of the local ranks, without an allocation.

@@ -2,6 +2,8 @@
 //!
 //! Long: it is one list.
 
+use std::time::Duration;
+
 use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, MAX_RANKS, Phase};
 use allfold_kernels::protocol::preset::Preset;
 
@@ -249,19 +251,32 @@ pub enum Error {
     /// A call of the CUDA driver failed.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// A rank waited for another in vain; the output of that call is not valid, and the communicator is at its end.
-    #[error("rank {rank} block {block} gave up waiting for rank {missing} in call {epoch}: {}", phase.waits_for())]
-    GaveUp {
+    /// A rank waited for others longer than [`Options::timeout`](crate::Options::timeout): the outputs of that call and of all after it
+    /// are not valid, and the communicator is at its end.
+    #[error(
+        "rank {waiting_rank} waited {waited:.1?} for {} in call {epoch}, block {block}: {}",
+        named(missing),
+        phase.waits_for()
+    )]
+    Timeout {
         /// Who waited.
-        rank: u32,
+        waiting_rank: u32,
+        /// Who did not come.
+        missing: Vec<u32>,
+        /// Where in the call.
+        phase: Phase,
         /// The block that waited.
         block: u32,
-        /// Who did not come.
-        missing: u32,
-        /// In which barrier.
-        phase: Phase,
         /// The call's number, modulo 2^40.
         epoch: u64,
+        /// How long it waited.
+        waited: Duration,
+    },
+    /// [`Aborter::abort`](crate::Aborter::abort) stopped the communicator.
+    #[error("rank {by} aborted the communicator")]
+    Aborted {
+        /// Who did.
+        by: u32,
     },
     /// A call on a communicator that has come to its end: a wait was given up, or a call or a replay was launched on some ranks
     /// only. Make a new one.
@@ -316,10 +331,25 @@ pub enum Error {
         /// Ranks of the group.
         world: u32,
     },
+    /// A list of survivors that cannot be.
+    #[error("a list of the ranks to rebuild a communicator of: {why}")]
+    Survivors {
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// This process can use a GPU no more, as after a kernel that trapped: nothing but a new process helps.
+    #[error("the context of rank {rank} is lost: {source}")]
+    ContextLost {
+        /// The rank.
+        rank: u32,
+        /// What the driver says.
+        source: DriverError,
+    },
     /// Ranks did not meet.
     #[error(transparent)]
     Rendezvous(#[from] RendezvousError),
-    /// Ranks in processes of their own disagree on what has to be the same on all: on every rank the same error.
+    /// Ranks disagree on what has to be the same on all: when they are connected, on every rank the same error; or on what a call is,
+    /// and then the communicator is at its end.
     #[error("ranks disagree on {what}: {}", by_value(values))]
     Disagreement {
         /// What differs.
@@ -430,6 +460,14 @@ impl Error {
             }
         }
         Error::Disagreement { what, values: all }
+    }
+}
+
+/// `rank 1`, or `ranks [1, 3]`.
+fn named(ranks: &[u32]) -> String {
+    match ranks {
+        [rank] => format!("rank {rank}"),
+        ranks => format!("ranks {ranks:?}"),
     }
 }
 

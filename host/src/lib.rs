@@ -116,6 +116,41 @@
 //!
 //! [`Communicator::split`] makes communicators over some of the ranks, which take turns with the whole.
 //!
+//! # When a rank does not come
+//!
+//! A rank waits for another [`Options::timeout`] at most. After that, or where the other's process has ended, where it makes another call, or
+//! where somebody has called [`Communicator::abort`], the communicator comes to its end on all ranks within milliseconds. A result counts only
+//! once [`Communicator::check`] was `Ok` after it; on the CPU a call does that by itself. Calls that are queued end at their start, and
+//! [`OnTimeout`] says what outputs hold. [`Communicator::rebuild`] goes on with the ranks that are left.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use allfold::{Communicator, Error, Options, RankBuffers, ReduceOp, rendezvous};
+//!
+//! std::thread::scope(|scope| {
+//!     for seat in rendezvous::local(3).expect("three ranks") {
+//!         scope.spawn(move || {
+//!             let options = Options { timeout: Some(Duration::from_millis(200)), ..Options::for_processes() };
+//!             let mut ranks = Communicator::connect_cpu_with(&seat, options).expect("all come");
+//!             if ranks.local_ranks().contains(&1) {
+//!                 return; // dropped: it has left
+//!             }
+//!             let mut data = [1.0_f32; 100];
+//!             let sum = |ranks: &mut Communicator, data: &mut [f32]| {
+//!                 ranks.all_reduce(&[RankBuffers::in_place(data)], ReduceOp::Sum)
+//!             };
+//!             let error = sum(&mut ranks, &mut data).expect_err("rank 1 is not there");
+//!             assert!(matches!(error, Error::PeerGone { rank: 1 }), "{error}");
+//!             let mut left = ranks.rebuild(&[0, 2]).expect("the other one does the same");
+//!             data.fill(1.0);
+//!             sum(&mut left, &mut data).expect("both are there");
+//!             assert_eq!(data, [2.0; 100]);
+//!         });
+//!     }
+//! });
+//! ```
+//!
 //! # In a project of your own
 //!
 //! `cust` looks for a CUDA installation when it is built. Where there is none, any folder that holds an (empty) folder
@@ -153,6 +188,7 @@ mod reach;
 pub mod rendezvous;
 mod request;
 mod setup;
+mod stop;
 pub mod tuning;
 
 pub use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, MAX_BLOCKS, MAX_RANKS, Phase, Rank};
@@ -160,7 +196,7 @@ pub use allfold_kernels::protocol::epoch::Epoch;
 pub use allfold_kernels::protocol::preset::Preset;
 pub use allfold_kernels::protocol::soundness::{Assumption, Soundness};
 pub use allfold_kernels::protocol::spec::{Check, Order, Protocol, Reuse, Scope, Start};
-pub use allfold_kernels::protocol::status::{FirstWrong, GaveUp};
+pub use allfold_kernels::protocol::status::{FirstWrong, Ranks, Stop, Why};
 /// The number that a stamped input has for an element, and the sum over all ranks; see [`Communicator::fill_stamps`].
 pub use allfold_kernels::protocol::verify::{stamp, stamp_sum};
 
@@ -169,10 +205,11 @@ pub use communicator::{Captured, Communicator};
 pub use element::Element;
 pub use error::{Error, Result};
 pub use memory::Memory;
-pub use options::{CallOptions, Delays, Options, ReduceOp};
+pub use options::{CallOptions, Delays, OnTimeout, Options, ReduceOp};
 pub use plan::{Limits, Plan};
 pub use reach::{Registered, Registration, Span};
 pub use request::Request;
+pub use stop::Aborter;
 
 /// The README's example, compiled.
 #[cfg(doctest)]

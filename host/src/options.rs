@@ -85,12 +85,20 @@ pub struct Options {
     /// (programmatic dependent launch, on sm_90 and later). Never where ranks share a GPU, and no kernel whose blocks take more
     /// than half of a multiprocessor: such are for communicators that hold as many blocks as their GPUs have multiprocessors.
     pub early_launch: bool,
-    /// Polls after which a wait for a peer is given up, see [`crate::Communicator::check`]; `None` or 0: never. A GPU looks at it
-    /// at every 1024th poll.
-    pub poll_limit: Option<u64>,
+    /// How long a rank waits for another within a call, 30 s where nothing else is asked for; `None`: for ever. Then the call, and
+    /// with it the communicator, comes to its end on all ranks: see [`crate::Communicator::check`]. The clock is read only after
+    /// many polls in vain, about every millisecond.
+    pub timeout: Option<Duration>,
+    /// What becomes of a call that ends early, and of those that are queued behind it.
+    pub on_timeout: OnTimeout,
+    /// Whether ranks compare what each call is (elements, dtype, algorithm, input mode, grid, protocol) within the call itself, so that ranks
+    /// which make different calls get [`Error::Disagreement`](crate::Error::Disagreement) in place of a wrong sum or a hang. The same
+    /// on all ranks. It costs a message of 16 bytes to each peer.
+    pub compare_calls: bool,
     /// Whether [`crate::Communicator::fill_stamps`] and its like will be called.
     pub stamps: bool,
-    /// The epoch of the communicator's last call, so that a test can start near a wrap. 0 for everybody else.
+    /// The epoch of the communicator's last call, so that a test can start near a wrap of 32 bits; the low 62 bits
+    /// count. 0 for everybody else.
     pub last_epoch: u64,
     /// Blocks and threads a block that a CPU rank can have; each is a thread of the host.
     pub cpu_shape: (u32, u32),
@@ -105,7 +113,7 @@ pub struct Options {
 
 impl Default for Options {
     /// Our own protocol, all dtypes, registered input, every algorithm, a capacity of 64 MiB, landing slots of the usual size,
-    /// waits without end.
+    /// waits of 30 s at most, calls compared.
     fn default() -> Self {
         Options {
             protocol: Preset::default(),
@@ -119,7 +127,9 @@ impl Default for Options {
             landing_bytes: None,
             max_blocks: None,
             early_launch: true,
-            poll_limit: None,
+            timeout: Some(Duration::from_secs(30)),
+            on_timeout: OnTimeout::Poison,
+            compare_calls: true,
             stamps: false,
             last_epoch: 0,
             cpu_shape: (1, 1),
@@ -159,6 +169,21 @@ impl Options {
     fn staging_is_kept(&self) -> bool {
         self.algorithms.iter().any(|algorithm| algorithm.pushes()) && self.protocol == Preset::Allfold
     }
+}
+
+/// What becomes of a call that ends early, because a rank waited too long, is gone, makes another call, or was told to stop; and
+/// of the calls that are queued behind it, which end at their start.
+///
+/// Either way a result counts only once [`Communicator::check`](crate::Communicator::check) was `Ok` after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnTimeout {
+    /// Elements that have no sum are made all ones: a NaN of each floating-point type, -1 of an integer. Only where peers store
+    /// into this rank's output, in an exchange or a one-pass, a peer that comes too late may still do that.
+    #[default]
+    Poison,
+    /// On a GPU the kernel traps, and the process loses its context: nothing that comes after can use what the call has left. On the CPU,
+    /// where a call is done when it returns, it only returns its error.
+    Trap,
 }
 
 /// Planted delays of a stress run: before flags, late ranks; at block syncs, late blocks.

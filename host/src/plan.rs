@@ -6,6 +6,7 @@
 use allfold_kernels::protocol::abi::{Algorithm, InputMode, PACK_BYTES};
 use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::share;
+use allfold_kernels::protocol::signature::{Call, Collective, Signature};
 use allfold_kernels::protocol::soundness::Soundness;
 use allfold_kernels::protocol::spec::Protocol;
 
@@ -200,6 +201,19 @@ impl Plan {
     /// Whether the input is copied to the staging area before the kernel.
     pub fn stages(&self) -> bool {
         self.input == InputMode::Memcpy && self.algorithm.has_any_protocol()
+    }
+
+    /// What ranks compare of the call that does `request` so.
+    pub(crate) fn signature(&self, request: &Request) -> Signature {
+        // A push is the same whatever else is asked for: nobody but its own rank touches an input.
+        let (input, protocol) = match self.algorithm.pushes() {
+            true => (InputMode::Registered, 0),
+            false => (self.input, self.protocol.encode()),
+        };
+        let Plan { algorithm, blocks, threads, .. } = *self;
+        let Request { elems, dtype, .. } = *request;
+        Call { collective: Collective::AllReduce, elems, dtype, algorithm, input, blocks, threads, protocol }
+            .signature()
     }
 
     /// Whether ranks use the buffers of each other's callers.

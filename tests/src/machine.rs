@@ -33,8 +33,6 @@ pub trait Machine {
     fn in_processes(&self) -> bool {
         false
     }
-    /// Polls after which a wait is given up: about ten seconds.
-    fn poll_limit(&self) -> u64;
     /// A communicator over the first `world` ranks.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! What a property is, what it is given, and how a list of them is run.
 
 use std::cell::Cell;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use allfold::{Algorithm, Communicator, Dtype, InputMode, Options, Preset, Soundness};
 use anyhow::{Context, Result, ensure};
@@ -12,6 +12,9 @@ use crate::machine::Machine;
 
 /// Bytes of a rank's memory that one batch takes at most, unless one call needs more.
 const BATCH_BYTES: usize = 16 << 20;
+
+/// How long a rank waits for another, unless a property says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Something that has to be so on every machine.
 #[derive(Clone, Copy)]
@@ -74,7 +77,7 @@ impl<'m> Bench<'m> {
             inputs: InputMode::ALL.into_iter().filter(has).collect(),
             capacity_bytes: capacity_bytes as u64,
             landing_bytes: Some(landing_packs * capacity_bytes as u64),
-            poll_limit: Some(self.machine.poll_limit()),
+            timeout: Some(TIMEOUT),
             ..Options::default()
         }
     }

@@ -66,8 +66,11 @@ fn options_that_differ_are_named_on_every_rank() {
         assert!(matches!(&result, Err(Error::Disagreement { what, .. }) if what == "Options::tuning"), "{result:?}");
         // What is a rank's own may differ, and nothing is left of all that failed.
         before.check("after disagreement");
-        let own =
-            Options { poll_limit: Some(300_000 + u64::from(seat.rank())), early_launch: seat.rank() == 0, ..tuned(1) };
+        let own = Options {
+            timeout: Some(Duration::from_secs(30 + u64::from(seat.rank()))),
+            early_launch: seat.rank() == 0,
+            ..tuned(1)
+        };
         attempt(seat, own).0.expect("nothing differs that matters");
         before.check("after it all");
     });

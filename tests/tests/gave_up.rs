@@ -2,7 +2,7 @@
 
 mod lone;
 
-use allfold::{Algorithm, Dtype, GaveUp, InputMode, Phase, Preset, Protocol, Rank};
+use allfold::{Algorithm, Dtype, InputMode, Phase, Preset, Protocol, Rank, Ranks, Stop, Why};
 use allfold_kernels::protocol::abi::{FlagRow, MAX_BLOCKS};
 use allfold_kernels::protocol::element::{Bf16, F32};
 use allfold_kernels::protocol::epoch::Epoch;
@@ -11,14 +11,16 @@ use allfold_kernels::protocol::machine::Region;
 use allfold_kernels::protocol::one_pass::one_pass;
 use allfold_kernels::protocol::one_shot::one_shot;
 use allfold_kernels::protocol::share::{packs, part};
+use allfold_kernels::protocol::signature::{Call, Collective};
 use allfold_kernels::protocol::spec::{Order, Reuse, Scope};
+use allfold_kernels::protocol::status::Board;
 use allfold_kernels::protocol::two_shot::two_shot;
 use lone::Lone;
 
 const ELEMS: u64 = 100;
 const LANES: u64 = 8;
-/// Calls before: none, and such that the next has a number at a wrap.
-const LAST: [u64; 5] = [0, 6, u32::MAX as u64, u64::MAX - 1, u64::MAX];
+/// Calls before: none, and such that the next has a number at a wrap of 32 bits, or a large one.
+const LAST: [u64; 4] = [0, 6, u32::MAX as u64, u64::MAX >> 2];
 
 fn run(algorithm: Algorithm, protocol: Protocol, m: &Lone) {
     macro_rules! worlds {
@@ -101,19 +103,45 @@ fn a_missing_peer_is_named_and_nothing_more_is_touched() {
                     let what = format!("{algorithm:?} {input:?} {protocol:?} {world} ranks, rank {rank}, after {last}");
                     let epoch_low = Epoch(last).next().0 & ((1 << 40) - 1);
                     let (phase, missing) = (all[stop].0, Rank(missing));
-                    assert_eq!(*m.reports.borrow(), [GaveUp { phase, missing, block, epoch_low }], "{what}");
-                    // It moves once all that this rank needs of its peers has been read, and not before.
-                    let moved = m.epochs.borrow().iter().any(|&epoch| epoch != Epoch(last));
-                    assert_eq!(moved, phase == Phase::End, "the epoch: {what}");
+                    let (by, ranks) = (Rank(rank), Ranks::of(missing));
+                    let stop = Stop { why: Why::TimedOut, by, phase, block, ranks, epoch_low };
+                    let all_ranks: Vec<_> = (0..world).map(|rank| (Rank(rank), stop)).collect();
+                    assert_eq!(*m.stops.borrow(), all_ranks, "{what}");
+                    assert!(matches!(m.missing.borrow()[..], [(missing, 3..)] if missing == ranks), "{what}");
+                    stopped(&m, &what);
+                    // Only in the last phase an output may be whole, and then it is not looked at any more either.
+                    poisoned(&m, algorithm, &what);
                     left_alone(&m, phase, algorithm, protocol, &what);
-                    // Each peer that came is looked at once in each barrier, and the missing one up to the limit.
-                    assert!(m.polls.get() >= m.poll_limit && m.polls.get() <= m.poll_limit + 3 * 7, "{what}");
+                    // Each peer that came is looked at once in each barrier, and the missing one until it is late, and once more.
+                    assert!((5..=5 + 3 * 7).contains(&m.polls.get()), "{} polls, {what}", m.polls.get());
                     cases += 1;
                 }
             }
         }
     }
     assert!(cases > 5000, "{cases}");
+}
+
+/// Every later call of any grid ends at its start, as far as this block has a say.
+fn stopped(m: &Lone, what: &str) {
+    for (word, epoch) in m.epochs.borrow().iter().enumerate() {
+        assert!(word as u32 % m.blocks != m.block || epoch.is_stopped(), "word {word}, {what}");
+    }
+}
+
+/// What this block would have written holds no sum, and nothing that another block writes is touched.
+fn poisoned(m: &Lone, algorithm: Algorithm, what: &str) {
+    let parts = if algorithm == Algorithm::OneShot { 1 } else { m.world };
+    let mut wanted = Vec::new();
+    for rank in 0..parts {
+        let part = part(packs(Dtype::Bf16, ELEMS), parts, Rank(rank));
+        let packs =
+            (part.start..part.end).filter(|pack| (pack - part.start) % u64::from(m.blocks) == u64::from(m.block));
+        wanted.extend(packs.flat_map(|pack| pack * LANES..(pack * LANES + LANES).min(ELEMS)));
+    }
+    let mut got = m.poisoned.borrow().clone();
+    got.sort_unstable();
+    assert_eq!(got, wanted, "{what}");
 }
 
 /// What a rank may have read and written before it gave up in `phase`.
@@ -163,12 +191,12 @@ fn a_call_to_which_all_come_ends_and_moves_every_epoch_word() {
     for (algorithm, _, protocol) in forms() {
         let all = barriers(algorithm, protocol);
         for world in (2..=8).filter(|&world| algorithm.takes(world)) {
-            for (rank, last) in [(0, 0), (1, u64::MAX - 1), (world - 1, u64::MAX)] {
+            for (rank, last) in [(0, 0), (1, u32::MAX.into()), (world - 1, u64::MAX >> 2)] {
                 let mut words = vec![Epoch(last); MAX_BLOCKS];
                 for block in 0..2 {
                     let m = waiting(world, rank, block, last, &all, None);
                     run(algorithm, protocol, &m);
-                    assert!(m.reports.borrow().is_empty());
+                    assert!(!m.left() && m.stops.borrow().is_empty());
                     for (word, &moved) in words.iter_mut().zip(m.epochs.borrow().iter()) {
                         // A word that both blocks move would be a race.
                         assert!(moved == Epoch(last) || *word == Epoch(last));
@@ -196,12 +224,137 @@ fn announced(m: &Lone, barriers: &[(Phase, Scope)], epoch: Epoch) {
 
 #[test]
 fn without_a_limit_a_wait_goes_on_until_the_peer_comes() {
-    // The limit itself is the machine's: here one that never says stop but counts, and a peer that was there before.
+    // A clock that goes on and a limit that is none, and a peer that was there before.
     let protocol = Preset::Allfold.protocol(Algorithm::OneShot, InputMode::Registered).unwrap();
     let all = barriers(Algorithm::OneShot, protocol);
     let mut m = waiting(2, 0, 0, 41, &all, None);
-    m.poll_limit = u64::MAX;
+    m.timeout_ns = u64::MAX;
     one_shot::<_, F32, 2>(&m, protocol);
     assert_eq!(m.polls.get(), 2, "one look at each barrier's flag is enough");
     assert_eq!(m.epochs.borrow()[0], Epoch(42));
+}
+
+/// A rank that waits in the start barrier of our own one-shot for rank 1.
+fn waiting_for_1(world: u32) -> (Lone, Protocol) {
+    let protocol = Preset::Allfold.protocol(Algorithm::OneShot, InputMode::Registered).unwrap();
+    let all = barriers(Algorithm::OneShot, protocol);
+    (waiting(world, 0, 0, 6, &all[..1], Some(1)), protocol)
+}
+
+#[test]
+fn a_rank_that_is_gone_ends_the_waits_for_it_and_no_others() {
+    for (gone, ends) in [(Ranks::of(Rank(1)), true), (Ranks::of(Rank(2)), false)] {
+        let (mut m, protocol) = waiting_for_1(3);
+        m.timeout_ns = 50;
+        m.board.set(Board { gone, ..Board::default() });
+        run(Algorithm::OneShot, protocol, &m);
+        let stops = m.stops.borrow();
+        let why = if ends { Why::Gone } else { Why::TimedOut };
+        assert!(stops.iter().all(|(_, stop)| stop.why == why && stop.ranks == Ranks::of(Rank(1))), "{stops:?}");
+        assert_eq!(m.polls.get() < 10, ends, "{} polls", m.polls.get());
+    }
+}
+
+#[test]
+fn a_rank_that_is_told_to_stop_does_and_tells_what_only_its_host_has_said() {
+    let stop = Stop::outside(Why::Aborted, Rank(2));
+    for of_host in [false, true] {
+        let (mut m, protocol) = waiting_for_1(3);
+        m.timeout_ns = u64::MAX;
+        let word = |is| if is { stop.encode() } else { 0 };
+        m.board.set(Board { stop: word(!of_host), host_stop: word(of_host), gone: Ranks::NONE });
+        run(Algorithm::OneShot, protocol, &m);
+        // Who told this rank by its own word has told the others.
+        let wanted: Vec<_> = (0..3).filter(|_| of_host).map(|rank| (Rank(rank), stop)).collect();
+        assert_eq!(*m.stops.borrow(), wanted);
+        stopped(&m, "told");
+        poisoned(&m, Algorithm::OneShot, "told");
+    }
+}
+
+#[test]
+fn what_comes_while_a_wait_is_ending_counts() {
+    // Told to stop, but all peers are there by the poll after that.
+    let (mut m, protocol) = waiting_for_1(2);
+    m.board.set(Board { stop: Stop::outside(Why::Aborted, Rank(1)).encode(), ..Board::default() });
+    m.comes_after = Some(2);
+    run(Algorithm::OneShot, protocol, &m);
+    // In the end barrier nobody is there, and it ends: one thing after the other.
+    assert!(m.loads.borrow().len() > 1, "the start barrier was passed");
+}
+
+#[test]
+fn a_call_after_the_end_does_nothing() {
+    for (algorithm, input, protocol) in forms() {
+        let all = barriers(algorithm, protocol);
+        let m = waiting(2, 0, 0, 6, &all, None);
+        m.epochs.borrow_mut().fill(Epoch::STOPPED);
+        run(algorithm, protocol, &m);
+        let what = format!("{algorithm:?} {input:?}");
+        assert!(m.told.borrow().is_empty() && m.loads.borrow().is_empty() && m.stores.borrow().is_empty(), "{what}");
+        assert_eq!(m.polls.get(), 0, "{what}");
+        poisoned(&m, algorithm, &what);
+    }
+}
+
+#[test]
+fn ranks_that_make_different_calls_stop_before_they_touch_each_other() {
+    let call = Call {
+        collective: Collective::AllReduce,
+        elems: ELEMS,
+        dtype: Dtype::Bf16,
+        algorithm: Algorithm::OneShot,
+        input: InputMode::Registered,
+        blocks: 2,
+        threads: 1,
+        protocol: 7,
+    };
+    let epoch = Epoch(7);
+    let told = |call: &Call| call.signature().0.map(|word| word | epoch.0 << 48);
+    for (algorithm, input, protocol) in forms() {
+        let all = barriers(algorithm, protocol);
+        for theirs in [call, Call { elems: ELEMS + 1, ..call }, Call { dtype: Dtype::F32, ..call }] {
+            let mut m = waiting(2, 0, 1, epoch.0 - 1, &all, None);
+            m.signature = call.signature();
+            m.calls.insert(Rank(1), told(&theirs));
+            run(algorithm, protocol, &m);
+            let what = format!("{algorithm:?} {input:?} {theirs:?}");
+            let same = theirs == call;
+            assert_eq!(m.left(), !same, "{what}");
+            if !same {
+                let stops = m.stops.borrow();
+                assert!(stops.iter().all(|(_, stop)| (stop.why, stop.ranks) == (Why::Differs, Ranks(2))), "{stops:?}");
+                left_alone(&m, Phase::Start, algorithm, protocol, &what);
+            }
+            // Block 0 tells, for all; and whoever finds a difference, lest the others do not know what it is.
+            let both = [(Rank(0), told(&call)), (Rank(1), told(&call))];
+            assert_eq!(*m.told_calls.borrow(), if same { &both[..0] } else { &both[..] }, "{what}");
+            let mut first = waiting(2, 0, 0, epoch.0 - 1, &all, None);
+            first.signature = call.signature();
+            first.calls.insert(Rank(1), told(&call));
+            run(algorithm, protocol, &first);
+            assert_eq!(*first.told_calls.borrow(), [(Rank(0), told(&call)), (Rank(1), told(&call))], "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_does_not_come_because_it_makes_another_call_is_said_to_differ() {
+    let call = Call {
+        collective: Collective::AllReduce,
+        elems: ELEMS,
+        dtype: Dtype::Bf16,
+        algorithm: Algorithm::OneShot,
+        input: InputMode::Registered,
+        blocks: 2,
+        threads: 1,
+        protocol: 7,
+    };
+    let (mut m, protocol) = waiting_for_1(2);
+    m.signature = call.signature();
+    m.calls.insert(Rank(1), Call { blocks: 1, ..call }.signature().0.map(|word| word | 7 << 48));
+    run(Algorithm::OneShot, protocol, &m);
+    let stops = m.stops.borrow();
+    assert!(stops.iter().all(|(_, stop)| stop.why == Why::Differs && stop.ranks == Ranks(2)), "{stops:?}");
+    assert!(m.missing.borrow().is_empty(), "nobody is missing");
 }

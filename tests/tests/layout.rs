@@ -6,17 +6,18 @@ mod lone;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use allfold::{Dtype, GaveUp, MAX_BLOCKS, MAX_RANKS, Phase, Preset, Protocol, Rank};
+use allfold::{Algorithm, Dtype, InputMode, MAX_BLOCKS, MAX_RANKS, Phase, Preset, Protocol, Rank, Ranks, Stop, Why};
 use allfold_kernels::protocol::abi::{
-    AREA_ALIGN_BYTES, BANKS, Bank, FIRST_WRONG_OFFSET_BYTES, FLAGS_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, GENERATIONS,
-    SIGNAL_BYTES, WRONG_OFFSET_BYTES, WorkspaceLayout, cursor_offset_bytes, epoch_offset_bytes, first_words,
-    flag_offset_bytes,
+    AREA_ALIGN_BYTES, BANKS, Bank, FIRST_WRONG_OFFSET_BYTES, FLAGS_BYTES, FlagRow, GENERATIONS, GONE_OFFSET_BYTES,
+    MISSING_OFFSET_BYTES, SIGNAL_BYTES, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES, WRONG_OFFSET_BYTES, WorkspaceLayout,
+    call_offset_bytes, cursor_offset_bytes, epoch_offset_bytes, first_words, flag_offset_bytes,
 };
 use allfold_kernels::protocol::element::{Bf16, Element, F16, F32};
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::share::{Span, Step, Unit, for_each, packs, part, part_packs};
+use allfold_kernels::protocol::signature::{Call, Collective, Signature, untold};
 use allfold_kernels::protocol::spec::{Check, Order, Reuse, Scope, Start};
 use lone::Lone;
 
@@ -42,9 +43,10 @@ fn every_flag_has_a_word_of_its_own() {
 /// Flags and epoch words say what the last call was, and cursors that a generation of that number is empty.
 #[test]
 fn a_new_workspace_begins_with_words_of_the_last_call() {
-    for last in [0, 7, u64::MAX] {
+    for last in [0, 7, u64::MAX >> 2] {
         let words: Vec<_> = first_words(last).collect();
-        assert_eq!(words.len() * WORD, GAVE_UP_OFFSET_BYTES);
+        assert_eq!(words, first_words(last | 3 << 62).collect::<Vec<_>>());
+        assert_eq!(words.len() * WORD, STOP_OFFSET_BYTES);
         for block in [0, 1, MAX_BLOCKS as u32 - 1] {
             let row = FlagRow { phase: Phase::Landing, bank: Bank(1), block };
             for offset in [flag_offset_bytes(row, Rank(3)), epoch_offset_bytes(block)] {
@@ -84,7 +86,14 @@ fn nothing_of_a_workspace_overlaps() {
             let cursors =
                 (0..MAX_BLOCKS as u32).map(|block| cursor_offset_bytes(block)..cursor_offset_bytes(block) + 2 * WORD);
             let mut areas: Vec<_> = std::iter::once(0..FLAGS_BYTES).chain(epochs).chain(cursors).collect();
-            areas.extend([GAVE_UP_OFFSET_BYTES, WRONG_OFFSET_BYTES].map(|offset| offset..offset + WORD));
+            let board = [STOP_OFFSET_BYTES, GONE_OFFSET_BYTES, MISSING_OFFSET_BYTES, WAITED_OFFSET_BYTES];
+            areas.extend(board.into_iter().chain([WRONG_OFFSET_BYTES]).map(|offset| offset..offset + WORD));
+            for (bank, emitter) in
+                (0..BANKS as u32).flat_map(|bank| (0..MAX_RANKS as u32).map(move |rank| (bank, rank)))
+            {
+                let offset = call_offset_bytes(Bank(bank), Rank(emitter));
+                areas.push(offset..offset + 2 * WORD);
+            }
             areas.push(FIRST_WRONG_OFFSET_BYTES..FIRST_WRONG_OFFSET_BYTES + 2 * WORD);
             assert!(areas.iter().all(|area| area.end <= SIGNAL_BYTES && area.start.is_multiple_of(WORD)));
             let scratch = layout.scratch_offset_bytes;
@@ -120,26 +129,71 @@ fn a_workspace_that_passes_the_address_space_is_none() {
 }
 
 #[test]
-fn a_wait_given_up_is_read_as_it_was_written() {
+fn why_ranks_stopped_is_read_as_it_was_written() {
     let mut seen = HashSet::new();
-    for phase in Phase::BARRIERS.into_iter().chain([Phase::Landing]) {
-        for missing in 0..MAX_RANKS as u32 {
-            for block in 0..MAX_BLOCKS as u32 {
-                for epoch_low in [0, 1, 0xffff_ffff, (1 << 40) - 1] {
-                    let gave_up = GaveUp { phase, missing: Rank(missing), block, epoch_low };
-                    let word = gave_up.encode();
-                    assert!(word != 0 && seen.insert(word), "{gave_up:?}");
-                    assert_eq!(GaveUp::decode(word), Some(gave_up));
-                }
+    let whys = [Why::TimedOut, Why::Gone, Why::Differs, Why::UnknownBuffers, Why::Aborted, Why::Abandoned];
+    for (why, phase) in whys.into_iter().flat_map(|why| Phase::BARRIERS.map(|phase| (why, phase))) {
+        for (by, ranks) in
+            (0..MAX_RANKS as u32).flat_map(|by| [0, 1, 2, 0x80, 0xff].map(|ranks| (Rank(by), Ranks(ranks))))
+        {
+            for (block, epoch_low) in
+                [0, 1, 255].into_iter().flat_map(|block| [0, 1, (1 << 40) - 1].map(|low| (block, low)))
+            {
+                let stop = Stop { why, by, phase, block, ranks, epoch_low };
+                let word = stop.encode();
+                assert!(word != 0 && seen.insert(word), "{stop:?}");
+                assert_eq!(Stop::decode(word), Some(stop));
             }
         }
     }
     // Of a longer number the low bits are kept, and no other field is touched.
-    let gave_up = GaveUp { phase: Phase::End, missing: Rank(7), block: 255, epoch_low: u64::MAX };
-    assert_eq!(GaveUp::decode(gave_up.encode()), Some(GaveUp { epoch_low: (1 << 40) - 1, ..gave_up }));
-    for word in [0, 1, (1 << 40) - 1, 1 << 55, 5 << 56, u64::MAX] {
-        assert_eq!(GaveUp::decode(word), None, "{word:#x}");
+    let stop = Stop { epoch_low: u64::MAX, phase: Phase::Landing, ..Stop::outside(Why::Aborted, Rank(7)) };
+    assert_eq!(Stop::decode(stop.encode()), Some(Stop { epoch_low: (1 << 40) - 1, ..stop }));
+    for word in [0, 1, (1 << 40) - 1, 1 << 60, 7 << 61, u64::MAX] {
+        assert_eq!(Stop::decode(word), None, "{word:#x}");
     }
+}
+
+#[test]
+fn sets_of_ranks_are_read_from_bytes_and_listed_in_order() {
+    for set in 0..=u8::MAX {
+        let bytes: [u8; 8] = std::array::from_fn(|rank| set >> rank & 1);
+        let ranks = Ranks::of_bytes(u64::from_le_bytes(bytes));
+        assert_eq!(ranks, Ranks(set));
+        let listed: Vec<_> = ranks.iter().collect();
+        assert!(listed.is_sorted_by(|a, b| a.0 < b.0));
+        assert_eq!(listed.into_iter().fold(0, |all, rank| all | Ranks::of(rank).0), set);
+    }
+}
+
+#[test]
+fn what_ranks_tell_of_a_call_is_read_as_it_was_written_and_none_of_another_call() {
+    let mut seen = HashSet::new();
+    let grids = [(1, 1), (256, 1024), (255, 32)];
+    for (dtype, algorithm) in
+        Dtype::ALL.into_iter().flat_map(|dtype| Algorithm::ALL.map(|algorithm| (dtype, algorithm)))
+    {
+        for (input, (blocks, threads)) in InputMode::ALL.into_iter().flat_map(|input| grids.map(|grid| (input, grid))) {
+            for (elems, protocol) in [(1, 0), (1, 0x1ff), ((1 << 48) - 1, 1)] {
+                let collective = Collective::AllReduce;
+                let call = Call { collective, elems, dtype, algorithm, input, blocks, threads, protocol };
+                let signature = call.signature();
+                assert!(seen.insert(signature.0), "{call:?}");
+                assert_eq!(Call::of(signature), Some(call));
+                assert_ne!(signature, Signature::NONE);
+            }
+        }
+    }
+    for last in [0, 0xfffe, 0xffff, u32::MAX.into(), u64::MAX >> 2] {
+        let words = [untold(last); 2];
+        for later in 1..4 {
+            assert_eq!(Signature::heard(words, Epoch(last + later)), None, "call {later} after {last}");
+        }
+    }
+    // One word of this call and one of the last that was told in the same bank.
+    let mixed = [7 | 9 << 48, 7 | 7 << 48];
+    assert_eq!(Signature::heard(mixed, Epoch(9)), None);
+    assert_eq!(Signature::heard([mixed[0]; 2], Epoch(9)), Some(Signature([7; 2])));
 }
 
 #[test]

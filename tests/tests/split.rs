@@ -12,7 +12,7 @@ use meet::{Case, on_all, tell};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn connect(seat: &Unix, connect_timeout: Duration) -> Communicator {
-    let options = allfold::Options { connect_timeout, poll_limit: Some(100_000), ..small() };
+    let options = allfold::Options { connect_timeout, timeout: Some(Duration::from_secs(10)), ..small() };
     Communicator::connect_cpu_with(seat, options).unwrap_or_else(|error| panic!("rank {}: {error}", seat.rank()))
 }
 

@@ -34,9 +34,6 @@ impl Machine for Liar {
     fn most_ranks(&self) -> usize {
         3
     }
-    fn poll_limit(&self) -> u64 {
-        CpuMachine.poll_limit()
-    }
     fn communicator(&self, world: usize, options: Options) -> allfold::Result<Communicator> {
         CpuMachine.communicator(world, options)
     }

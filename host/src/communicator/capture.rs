@@ -4,6 +4,9 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
+use allfold_kernels::protocol::abi::Rank;
+use allfold_kernels::protocol::status::{Stop, Why};
+
 use super::{Backend, Communicator, of_backend};
 use crate::cpu::CpuRecording;
 use crate::cuda::{Graph, RawStream};
@@ -110,7 +113,7 @@ impl Communicator {
     /// [`Error::RankCount`], [`Error::SharedStream`], [`Error::OtherStream`]; [`Error::Driver`] when a launch fails, and
     /// [`Error::Ended`] after that; on the CPU those of [`Communicator::check`].
     pub unsafe fn replay(&mut self, captured: &Captured, streams: &[RawStream<'_>]) -> Result<()> {
-        self.check_not_ended()?;
+        self.check_goes_on()?;
         match (&captured.0, &mut self.backend) {
             (Work::Cpu(recording), Backend::Cpu(ranks)) => {
                 // SAFETY: the caller's promise.
@@ -125,8 +128,7 @@ impl Communicator {
                 let mut launches = graphs.iter().zip(streams).map(|(graph, &stream)| unsafe { graph.launch(stream) });
                 launches.try_for_each(|launched| launched).map_err(|error| {
                     // Ranks that were launched wait for those that were not.
-                    ranks.abandon();
-                    self.ended.get_or_init(|| "a replay was launched on some ranks only");
+                    ranks.boards().stop(Stop::outside(Why::Abandoned, Rank(self.members.first)));
                     Error::from(error)
                 })
             }

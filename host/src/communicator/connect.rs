@@ -1,15 +1,17 @@
 //! A communicator whose ranks are processes of their own: agree, then connect, and every rank has it or none.
 
+use std::time::Instant;
+
 use allfold_kernels::protocol::abi::WorkspaceLayout;
 
-use super::{Backend, Communicator};
+use super::{Backend, Communicator, of_backend};
 use crate::cpu::CpuRanks;
 use crate::cuda::CudaRanks;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::plan::Limits;
-use crate::processes::{Meeting, agree, describe, open_line};
-use crate::rendezvous::{Line, Rendezvous};
+use crate::processes::{Meeting, Watch, agree, describe, open_line};
+use crate::rendezvous::{Line, Rendezvous, Seed};
 use crate::setup::{check_captured_calls, prepare};
 
 impl Communicator {
@@ -28,11 +30,11 @@ impl Communicator {
     /// connection of the communicator's own, which rank 0 serves by a few threads, and which ends with it.
     ///
     /// A call names this rank's buffers, and all ranks must make the same calls: of the same length and dtype, with the same
-    /// [`CallOptions`](crate::CallOptions). That is not checked, and a rank whose own buffers are refused keeps the others
-    /// waiting. With registered input only pushes are possible: other algorithms get [`Error::OutOfReach`].
+    /// [`CallOptions`](crate::CallOptions). Ranks compare that in each call, unless [`Options::compare_calls`] says otherwise; a rank
+    /// whose own buffers are refused keeps the others waiting, until their [`Options::timeout`]. With registered input only pushes are possible: other algorithms get [`Error::OutOfReach`].
     ///
     /// A rank may be dropped at any time: its peers keep the memory that they have mapped. A call that waits for a rank that
-    /// is gone, or whose process ended, waits for ever unless [`Options::poll_limit`] says for how long.
+    /// is gone, or whose process has ended, ends soon after, with [`Error::PeerGone`].
     ///
     /// # Errors
     /// Those of [`Communicator::cpu_with`]; [`Error::NotDeclared`] and [`Error::CapturedCallsTooLarge`] for
@@ -91,8 +93,21 @@ impl Communicator {
         options: Options,
     ) -> Result<Communicator> {
         let line = line.meet(meeting.deadline())?;
-        let meeting = meeting.over(&line);
+        Communicator::on(line, meeting.deadline(), on, (layout, limits), options)
+    }
+
+    /// This rank of those that have met at `line`, who agree on all that is given here, and have until `deadline`.
+    pub(super) fn on(
+        line: Line,
+        deadline: Instant,
+        on: On,
+        (layout, limits): (WorkspaceLayout, Limits),
+        options: Options,
+    ) -> Result<Communicator> {
+        let meeting = Meeting::until(&line, deadline)?;
         let members = meeting.members();
+        let (_, shares) = meeting.step(Seed::share().map_err(Error::from), Vec::clone)?;
+        let seed = Seed::of(&shares);
         let limits = Limits { reaches_buffers: members.all_local(), ..limits };
         let backend = match on {
             On::Cpu => Backend::Cpu(Box::new(CpuRanks::connect(&meeting, layout, &options, limits)?)),
@@ -100,7 +115,10 @@ impl Communicator {
                 Backend::Cuda(Box::new(CudaRanks::connect(&meeting, ordinal, layout, &options, limits)?))
             }
         };
-        Ok(Communicator { line: Some(line), ..Communicator::of(members, options, backend) })
+        let boards = of_backend!(&backend, ranks => ranks.boards());
+        let watch = Watch::new(&meeting, boards)?;
+        let communicator = Communicator::of(members, options, backend);
+        Ok(Communicator { _watch: Some(watch), seed: Some(seed), line: Some(line), ..communicator })
     }
 }
 

@@ -38,7 +38,7 @@ impl Communicator {
     pub unsafe fn register(&mut self, spans: &[Span]) -> Result<Registration> {
         let local = self.members.local as usize;
         let right = match spans.len() == local {
-            true => self.check_not_ended().map(|()| spans),
+            true => self.check_goes_on().map(|()| spans),
             false => Err(Error::RankCount { local, got: spans.len() }),
         };
         let meeting = self.line.as_ref().map(|line| Meeting::new(line, self.options.connect_timeout)).transpose()?;
@@ -85,7 +85,7 @@ impl Communicator {
     /// [`Error::NotShareable`]; otherwise as [`Communicator::register`]. Then the graphs captured since the last time
     /// must not be launched: their kernels would find no buffers, leave at once, and [`Communicator::check`] says so.
     pub fn finish_capture(&mut self) -> Result<()> {
-        let right = self.check_not_ended();
+        let right = self.check_goes_on();
         let Some(line) = &self.line else { return right };
         let meeting = Meeting::new(line, self.options.connect_timeout)?;
         of_backend!(&mut self.backend, ranks => {

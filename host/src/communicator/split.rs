@@ -59,7 +59,7 @@ impl Communicator {
     pub fn split_each(&mut self, seats: &[Seat]) -> Result<Vec<Communicator>> {
         let local = self.members.local as usize;
         let right = match seats.len() == local {
-            true => self.check_not_ended(),
+            true => self.check_goes_on(),
             false => Err(Error::RankCount { local, got: seats.len() }),
         };
         match &self.line {
@@ -69,13 +69,13 @@ impl Communicator {
             }
             None => {
                 right?;
-                parts(seats).values().map(|ranks| self.split_here(ranks)).collect()
+                parts(seats).values().map(|ranks| self.over_local(ranks)).collect()
             }
         }
     }
 
-    /// The part of `ranks`, which are all of this process.
-    fn split_here(&self, ranks: &[u32]) -> Result<Communicator> {
+    /// A communicator over `ranks`, which are all of this process.
+    pub(super) fn over_local(&self, ranks: &[u32]) -> Result<Communicator> {
         match &self.backend {
             Backend::Cpu(_) => Communicator::cpu_with(ranks.len(), self.options.clone()),
             Backend::Cuda(all) => {

@@ -57,7 +57,7 @@ impl Communicator {
         if !self.options.stamps {
             return Err(Error::NotDeclared { what: "stamps", option: "stamps" });
         }
-        self.check_not_ended()?;
+        self.check_goes_on()?;
         let raw = self.raw_of(buffers)?;
         let raw = &raw[..buffers.len()];
         self.check_place(raw)?;

@@ -102,5 +102,7 @@ impl Drop for Own {
     }
 }
 
-// SAFETY: it is memory and nothing else.
+// SAFETY: it is memory and nothing else, all of whose accesses are atomic while it is shared.
 unsafe impl Send for Own {}
+// SAFETY: as above.
+unsafe impl Sync for Own {}

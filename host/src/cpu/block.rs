@@ -3,11 +3,16 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+/// Polls after which a wait is a long one, and sleeps between two.
+pub(super) const LONG_POLLS: u32 = 4096;
+
+const LONG: u64 = LONG_POLLS as u64;
+
 /// Gives the processor away, the more the longer the wait: peers may share this core.
 pub(super) fn relax(tries: u64) {
     match tries {
         0..16 => std::hint::spin_loop(),
-        16..4096 => std::thread::yield_now(),
+        16..LONG => std::thread::yield_now(),
         _ => std::thread::sleep(Duration::from_micros(50)),
     }
 }

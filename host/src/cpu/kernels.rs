@@ -53,19 +53,25 @@ fn all_reduce<T: Element>(algorithm: Algorithm, args: &KernelArgs, m: &Cpu<'_>) 
     }
 }
 
+/// A kernel as a function of its own, as it is on a GPU: all of them in one would take minutes to optimise.
+#[inline(never)]
+fn apart(kernel: impl FnOnce()) {
+    kernel();
+}
+
 fn of_world<M: Machine, T: Element>(algorithm: Algorithm, args: &KernelArgs, m: &M) {
     let protocol = Protocol::decode(args.protocol);
     macro_rules! worlds {
         ($($W:literal)*) => {
             match (algorithm, args.world) {
                 $(
-                    (Algorithm::OneShot, $W) => one_shot::<_, T, $W>(m, protocol),
-                    (Algorithm::TwoShot, $W) => two_shot::<_, T, $W>(m, protocol),
-                    (Algorithm::OneShotPush, $W) => one_shot_push::<_, T, $W>(m),
-                    (Algorithm::TwoShotPush, $W) => two_shot_push::<_, T, $W>(m),
-                    (Algorithm::OnePass, $W) => one_pass::<_, T, $W>(m, protocol),
+                    (Algorithm::OneShot, $W) => apart(|| one_shot::<_, T, $W>(m, protocol)),
+                    (Algorithm::TwoShot, $W) => apart(|| two_shot::<_, T, $W>(m, protocol)),
+                    (Algorithm::OneShotPush, $W) => apart(|| one_shot_push::<_, T, $W>(m)),
+                    (Algorithm::TwoShotPush, $W) => apart(|| two_shot_push::<_, T, $W>(m)),
+                    (Algorithm::OnePass, $W) => apart(|| one_pass::<_, T, $W>(m, protocol)),
                 )*
-                (Algorithm::Exchange, 2) => exchange::<_, T>(m, protocol),
+                (Algorithm::Exchange, 2) => apart(|| exchange::<_, T>(m, protocol)),
                 // Ranks are checked when the communicator is made, an exchange's by the plan.
                 (
                     Algorithm::OneShot

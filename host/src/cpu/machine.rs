@@ -5,21 +5,25 @@
 //!
 //! Long: so that the whole machine is in one file.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use allfold_kernels::protocol::abi::{
-    Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, KernelArgs, MARKER, MAX_RANKS, PACK_BYTES,
-    PACK_WORDS, ROW_WORDS, Rank, WRONG_OFFSET_BYTES, cursor_offset_bytes, epoch_offset_bytes, flag_offset_bytes,
-    landing_slot, step_to,
+    Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GONE_OFFSET_BYTES, KernelArgs, MARKER, MAX_RANKS,
+    MISSING_OFFSET_BYTES, PACK_BYTES, PACK_WORDS, ROW_WORDS, Rank, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES,
+    WRONG_OFFSET_BYTES, call_offset_bytes, cursor_offset_bytes, epoch_offset_bytes, flag_offset_bytes, landing_slot,
+    step_to,
 };
 use allfold_kernels::protocol::element::Element;
-use allfold_kernels::protocol::epoch::Epoch;
+use allfold_kernels::protocol::epoch::{self, Epoch};
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
-use allfold_kernels::protocol::status::{GaveUp, UNKNOWN_BUFFERS};
+use allfold_kernels::protocol::signature::Signature;
+use allfold_kernels::protocol::status::{Board, Ranks};
+use allfold_kernels::protocol::wait::{Left, leave};
 
-use super::block::{Block, relax};
+use super::block::{Block, LONG_POLLS, relax};
 
 /// One thread of a rank, in one call.
 #[derive(Clone, Copy)]
@@ -27,9 +31,10 @@ pub(super) struct Cpu<'a> {
     args: &'a KernelArgs,
     place: Place,
     sync: &'a Block,
-    /// Set when a rank is gone: whoever waits gives up.
-    abandoned: &'a AtomicBool,
 }
+
+/// Where the clock of waits began.
+static CLOCK: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Where in the launch a thread is.
 #[derive(Clone, Copy)]
@@ -49,8 +54,8 @@ impl<'a> Cpu<'a> {
     ///   communicator was made, and used by it alone.
     /// - `place.block` is below `place.blocks`, at most `MAX_BLOCKS`, the same on each rank.
     /// - `sync` is that of this rank's block, and the block's threads are exactly `place.threads`.
-    pub(super) unsafe fn new(args: &'a KernelArgs, place: Place, sync: &'a Block, abandoned: &'a AtomicBool) -> Self {
-        Cpu { args, place, sync, abandoned }
+    pub(super) unsafe fn new(args: &'a KernelArgs, place: Place, sync: &'a Block) -> Self {
+        Cpu { args, place, sync }
     }
 
     #[inline]
@@ -84,9 +89,13 @@ impl<'a> Cpu<'a> {
     pub(super) fn knows_buffers(&self) -> bool {
         let known = self.of_row(0, &[1; MAX_RANKS]) != 0;
         if !known {
-            self.word(self.args.workspace, GAVE_UP_OFFSET_BYTES).store(UNKNOWN_BUFFERS, Ordering::Relaxed);
+            leave(self, epoch::current(self), Left::UNKNOWN_BUFFERS);
         }
         known
+    }
+
+    fn call_words(&self, workspace: u64, bank: Bank, emitter: Rank) -> [&AtomicU64; 2] {
+        [0, 8].map(|word| self.word(workspace, call_offset_bytes(bank, emitter) + word))
     }
 
     #[inline]
@@ -195,15 +204,48 @@ impl Machine for Cpu<'_> {
         self.sync.sync_all(self.place.threads, ok, relax)
     }
     #[inline]
-    fn spin(&self, tries: u64) -> bool {
-        relax(tries);
-        let limit = self.args.poll_limit;
-        let gave_up = self.word(self.args.workspace, GAVE_UP_OFFSET_BYTES).load(Ordering::Relaxed) != 0;
-        (limit == 0 || tries < limit) && !gave_up && !self.abandoned.load(Ordering::Relaxed)
+    fn pause_to_look(&self, polls: u32) -> bool {
+        relax(polls.into());
+        // Where each poll is followed by a sleep, a look costs nothing beside it.
+        polls.is_multiple_of(if polls < LONG_POLLS { 1024 } else { 16 })
     }
     #[inline]
-    fn report(&self, gave_up: GaveUp) {
-        self.word(self.args.workspace, GAVE_UP_OFFSET_BYTES).store(gave_up.encode(), Ordering::Relaxed);
+    fn now_ns(&self) -> u64 {
+        CLOCK.elapsed().as_nanos() as u64 + 1
+    }
+    #[inline]
+    fn timeout_ns(&self) -> u64 {
+        self.args.timeout_ns
+    }
+    #[inline]
+    fn board(&self) -> Board {
+        let word = |offset_bytes| self.word(self.args.workspace, offset_bytes).load(Ordering::Acquire);
+        Board { stop: word(STOP_OFFSET_BYTES), host_stop: 0, gone: Ranks::of_bytes(word(GONE_OFFSET_BYTES)) }
+    }
+    #[inline]
+    fn tell_stop(&self, rank: Rank, stop: u64) {
+        let word = self.word(self.args.workspaces[rank.0 as usize], STOP_OFFSET_BYTES);
+        // The first word stays, so that all ranks say the same.
+        let _ = word.compare_exchange(0, stop, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    #[inline]
+    fn add_missing(&self, missing: Ranks, waited_ns: u64) {
+        self.word(self.args.workspace, MISSING_OFFSET_BYTES).fetch_or(missing.0.into(), Ordering::Relaxed);
+        self.word(self.args.workspace, WAITED_OFFSET_BYTES).fetch_max(waited_ns, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn signature(&self) -> Signature {
+        Signature(self.args.signature)
+    }
+    #[inline]
+    fn tell_call(&self, listener: Rank, bank: Bank, words: [u64; 2]) {
+        let told = self.call_words(self.args.workspaces[listener.0 as usize], bank, self.rank());
+        told.into_iter().zip(words).for_each(|(told, word)| told.store(word, Ordering::Relaxed));
+    }
+    #[inline]
+    fn call_told(&self, emitter: Rank, bank: Bank) -> [u64; 2] {
+        self.call_words(self.args.workspace, bank, emitter).map(|word| word.load(Ordering::Relaxed))
     }
 
     #[inline]

@@ -11,11 +11,13 @@
 //! | `kernels.rs` | which instance of the source a call runs |
 //! | `workers.rs` | the threads, and a job handed to all of them |
 //! | `area.rs` | the memory of a workspace |
+//! | `boards.rs` | what the host tells ranks, and what they have left word of |
 //! | `sharing.rs` | buffers that other processes map, and the rows of captured calls |
 //! | `ranks.rs` | workspaces, and a plan made into jobs |
 
 mod area;
 mod block;
+mod boards;
 mod kernels;
 mod machine;
 mod ranks;

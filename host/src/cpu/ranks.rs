@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use allfold_kernels::protocol::abi::{
-    Algorithm, Dtype, FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, KernelArgs, MAX_BLOCKS, MAX_RANKS,
-    WRONG_OFFSET_BYTES, WorkspaceLayout,
+    Algorithm, Dtype, FIRST_WRONG_OFFSET_BYTES, KernelArgs, MAX_BLOCKS, MAX_RANKS, WRONG_OFFSET_BYTES, WorkspaceLayout,
 };
+use allfold_kernels::protocol::epoch::Epoch;
 
 use super::area::Area;
+use super::boards::Areas;
 use super::kernels::Kernel;
 use super::sharing::CpuSharing;
 use super::workers::{Job, Workers};
@@ -22,14 +23,14 @@ use crate::plan::{Limits, Plan};
 use crate::processes::{Meeting, check_room, exchange};
 use crate::reach::{Lease, Reach};
 use crate::request::Request;
+use crate::stop::{Boards, Word};
 use crate::tuning::Origin;
 
 /// The ranks of one communicator that this process drives, and the workspaces of all.
 pub(crate) struct CpuRanks {
     // Ended before the areas that they work on.
     workers: Workers,
-    /// One of each rank, local or not.
-    areas: Vec<Area>,
+    areas: Arc<Areas>,
     workspaces: Workspaces,
     limits: Limits,
     reach: Reach<CpuSharing>,
@@ -43,6 +44,13 @@ pub(crate) struct CpuRanks {
 pub(crate) struct CpuRecording {
     jobs: Vec<Job>,
     lease: Arc<Lease>,
+}
+
+impl Drop for CpuRanks {
+    /// No call runs: this process's ranks have done all that they will.
+    fn drop(&mut self) {
+        self.areas.leave();
+    }
 }
 
 impl CpuRanks {
@@ -100,10 +108,11 @@ impl CpuRanks {
         let rows = if members.all_local() { 0 } else { options.captured_calls };
         let mut addresses = [0; MAX_RANKS];
         addresses.iter_mut().zip(&areas).for_each(|(address, area)| *address = area.address());
+        let areas = Arc::new(Areas { areas, members });
         Ok(CpuRanks {
-            workers: Workers::start(members.ranks(), blocks, threads)?,
+            workers: Workers::start(members.ranks(), blocks, threads, Arc::clone(&areas) as Arc<dyn Boards>)?,
             areas,
-            workspaces: Workspaces::new(addresses, layout, members, options),
+            workspaces: Workspaces::new(addresses, layout, members, options, 0),
             limits: Limits { max_blocks: blocks, max_threads: [threads; Algorithm::ALL.len()], ..limits },
             reach: Reach::new(CpuSharing::new(rows), members, rows),
             recording: None,
@@ -236,25 +245,34 @@ impl CpuRanks {
         unsafe { self.workers.run(job) }
     }
 
-    /// The status word of each local rank.
-    pub(crate) fn gave_up(&self) -> Result<Vec<u64>> {
-        Ok(self.local().map(|area| area.word(GAVE_UP_OFFSET_BYTES).load(Ordering::Relaxed)).collect())
+    /// Where the host can tell ranks something.
+    pub(crate) fn boards(&self) -> Arc<dyn Boards> {
+        Arc::clone(&self.areas) as Arc<dyn Boards>
+    }
+
+    /// Whether a local rank has stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.areas.local().any(Area::is_stopped)
+    }
+
+    /// What each local rank has left word of.
+    pub(crate) fn left(&self) -> Result<Vec<Word>> {
+        Ok(self.areas.local().map(Area::left).collect())
+    }
+
+    /// What each rank has told the local rank of this index of the call of `epoch`.
+    pub(crate) fn told(&self, index: usize, epoch: Epoch) -> Result<[[u64; 2]; MAX_RANKS]> {
+        Ok(self.areas.local().nth(index).map_or([[0; 2]; MAX_RANKS], |area| area.told(epoch)))
     }
 
     /// Wrong elements that each local rank has counted.
     pub(crate) fn wrong(&self) -> Result<Vec<u64>> {
-        Ok(self.local().map(|area| area.word(WRONG_OFFSET_BYTES).load(Ordering::Relaxed)).collect())
+        Ok(self.areas.local().map(|area| area.word(WRONG_OFFSET_BYTES).load(Ordering::Relaxed)).collect())
     }
 
     /// The two words of each local rank about its first wrong element.
     pub(crate) fn first_wrong(&self) -> Result<Vec<[u64; 2]>> {
         let word = |area: &Area, offset| area.word(FIRST_WRONG_OFFSET_BYTES + offset).load(Ordering::Relaxed);
-        Ok(self.local().map(|area| [word(area, 0), word(area, 8)]).collect())
-    }
-
-    /// The workspaces of the local ranks.
-    fn local(&self) -> impl Iterator<Item = &Area> {
-        let members = self.workspaces.members;
-        self.areas.iter().skip(members.first as usize).take(members.local as usize)
+        Ok(self.areas.local().map(|area| [word(area, 0), word(area, 8)]).collect())
     }
 }

@@ -2,16 +2,17 @@
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use allfold_kernels::protocol::abi::{Dtype, KernelArgs, MAX_RANKS};
+use allfold_kernels::protocol::abi::{Dtype, KernelArgs, MAX_RANKS, Rank};
+use allfold_kernels::protocol::status::{Ranks, Stop, Why};
 
 use super::block::Block;
 use super::kernels::{self, Kernel};
 use super::machine::{Cpu, Place};
 use crate::error::{Error, Result};
+use crate::stop::Boards;
 
 /// One kernel on all local ranks.
 #[derive(Clone, Copy)]
@@ -39,8 +40,8 @@ struct Shared {
     state: Mutex<State>,
     start: Condvar,
     done: Condvar,
-    /// Lets whoever waits for a rank that is gone give up.
-    abandoned: AtomicBool,
+    /// Told of a rank that is gone, so that whoever waits for it stops.
+    boards: Arc<dyn Boards>,
     /// The local ranks.
     ranks: Range<u32>,
     /// One for each (local rank, block).
@@ -62,13 +63,18 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// A thread for each thread of `max_blocks` blocks of `max_threads` on each of `ranks`.
-    pub(super) fn start(ranks: Range<u32>, max_blocks: u32, max_threads: u32) -> Result<Workers> {
+    /// A thread for each thread of `max_blocks` blocks of `max_threads` on each of `ranks`, whose peers `boards` can tell something.
+    pub(super) fn start(
+        ranks: Range<u32>,
+        max_blocks: u32,
+        max_threads: u32,
+        boards: Arc<dyn Boards>,
+    ) -> Result<Workers> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State { generation: 0, job: None, running: 0, gone: None, closing: false }),
             start: Condvar::new(),
             done: Condvar::new(),
-            abandoned: AtomicBool::new(false),
+            boards,
             blocks: (0..ranks.len() * max_blocks as usize).map(|_| Block::new()).collect(),
             ranks: ranks.clone(),
             max_blocks,
@@ -148,9 +154,9 @@ fn work(shared: &Shared, rank: u32, block: u32, thread: u32) {
         let mut state = shared.lock();
         if ran.is_err() {
             state.gone = Some(rank);
-            // Its peers look at it between polls; a block mate that waits in `sync_block` does not, so a block of
+            // Whoever waits looks at that; a block mate that waits in `sync_block` does not, so a block of
             // several threads, which only tests have, must not panic.
-            shared.abandoned.store(true, Ordering::Relaxed);
+            shared.boards.stop(Stop { ranks: Ranks::of(Rank(rank)), ..Stop::outside(Why::Gone, Rank(rank)) });
         }
         state.running -= 1;
         if state.running == 0 {
@@ -168,7 +174,7 @@ fn run_one(shared: &Shared, job: &Job, rank: u32, block: u32, thread: u32) {
     let place = Place { block, blocks: job.blocks, thread, threads: job.threads };
     let sync = &shared.blocks[(index * shared.max_blocks + block) as usize];
     // SAFETY: promised by the caller of `Workers::run`, who waits for this thread.
-    let machine = unsafe { Cpu::new(args, place, sync, &shared.abandoned) };
+    let machine = unsafe { Cpu::new(args, place, sync) };
     kernels::run(job.kernel, job.dtype, args, &machine);
 }
 
@@ -178,9 +184,18 @@ mod tests {
 
     use super::*;
 
+    /// Nobody to be told anything.
+    struct Nobody;
+
+    impl Boards for Nobody {
+        fn stop(&self, _: Stop) {}
+        fn gone(&self, _: u32) {}
+        fn leave(&self) {}
+    }
+
     #[test]
     fn a_rank_whose_thread_panics_is_named_in_this_job_and_in_every_later_one() {
-        let workers = Workers::start(0..2, 1, 1).expect("two threads");
+        let workers = Workers::start(0..2, 1, 1, Arc::new(Nobody)).expect("two threads");
         // A world that no kernel is built for: both threads panic before they touch an address.
         let args = [KernelArgs { world: 9, ..KernelArgs::default() }; MAX_RANKS];
         let kernel = Kernel::AllReduce(Algorithm::OneShot);

@@ -12,6 +12,7 @@ use super::rank::{Rank, Workspace};
 use super::ranks::{CudaRanks, Made};
 use super::raw::{Context, ShareableMemory};
 use super::sharing::CudaSharing;
+use super::status::Pages;
 use super::turn::Turn;
 use crate::arguments::Workspaces;
 use crate::error::{Error, Result};
@@ -133,10 +134,13 @@ impl CudaRanks {
             std::array::from_fn(|algorithm| told.iter().map(|gpu| gpu.max_threads[algorithm]).min().unwrap_or(0));
         let early = options.early_launch && !shared && waits(&device);
         let rank = Rank { device: device.ordinal, context, kernels, turn, workspace: Workspace::Shareable(own) };
+        let peers = Arc::new(peers);
+        let pages = Arc::new(meeting.done(Pages::new(&rank.context, members, Arc::clone(&peers)))?);
         Ok(CudaRanks::of(Made {
             ranks: vec![rank],
             peers,
-            workspaces: Workspaces::new(addresses, layout, members, options),
+            workspaces: Workspaces::new(addresses, layout, members, options, pages.address()),
+            pages,
             limits: Limits { max_blocks: all(|gpu| gpu.max_blocks), max_threads, ..limits },
             early,
             reach,

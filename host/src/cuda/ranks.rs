@@ -15,6 +15,7 @@ use super::rank::{Rank, Workspace};
 use super::raw::{CapturingGraph, DeviceMemory, Function, ShareableMemory, Start};
 use super::residency::Hold;
 use super::sharing::CudaSharing;
+use super::status::Pages;
 use super::stream::RawStream;
 use super::turn::Turn;
 use crate::arguments::{Peers, Workspaces};
@@ -25,6 +26,7 @@ use crate::options::Options;
 use crate::plan::{Limits, Plan};
 use crate::reach::{Lease, Reach};
 use crate::request::Request;
+use crate::stop::Boards;
 use crate::tuning::Origin;
 
 /// Blocks and threads of the stamp kernels, which wait for nobody.
@@ -34,7 +36,9 @@ const STAMP_GRID: (u32, u32) = (256, 256);
 pub(crate) struct CudaRanks {
     pub(super) ranks: Vec<Rank>,
     /// Workspaces of ranks in other processes.
-    peers: Vec<ShareableMemory>,
+    peers: Arc<Vec<ShareableMemory>>,
+    /// What the host tells ranks.
+    pub(super) pages: Arc<Pages>,
     pub(super) workspaces: Workspaces,
     limits: Limits,
     /// Whether kernels are launched early. Never where ranks share a GPU.
@@ -43,13 +47,14 @@ pub(crate) struct CudaRanks {
     reach: ManuallyDrop<Reach<CudaSharing>>,
     /// The graph that captured calls were last recorded into, and its rows.
     capturing: Option<(u64, Weak<Lease>)>,
-    _holds: Vec<Hold>,
+    holds: Vec<Hold>,
 }
 
 /// What [`CudaRanks`] are made of.
 pub(super) struct Made {
     pub(super) ranks: Vec<Rank>,
-    pub(super) peers: Vec<ShareableMemory>,
+    pub(super) peers: Arc<Vec<ShareableMemory>>,
+    pub(super) pages: Arc<Pages>,
     pub(super) workspaces: Workspaces,
     pub(super) limits: Limits,
     pub(super) early: bool,
@@ -66,10 +71,12 @@ impl Drop for CudaRanks {
         for rank in &self.ranks {
             if let Err(error) = rank.context.finish() {
                 tracing::warn!(%error, "the workspaces of a dropped communicator are lost");
-                std::mem::forget((std::mem::take(&mut self.ranks), std::mem::take(&mut self.peers)));
+                let (peers, pages) = (Arc::clone(&self.peers), Arc::clone(&self.pages));
+                std::mem::forget((std::mem::take(&mut self.ranks), peers, pages));
                 return;
             }
         }
+        self.pages.leave();
         // SAFETY: dropped here alone, and not used after it.
         unsafe { ManuallyDrop::drop(&mut self.reach) };
     }
@@ -113,10 +120,15 @@ impl CudaRanks {
             let (turn, workspace) = (Turn::new(&context)?, Workspace::Private(workspace));
             ranks.push(Rank { device: device.ordinal, context, kernels, turn, workspace });
         }
+        let peers = Arc::new(Vec::new());
+        // A communicator has a rank, and thus a context.
+        let Some(first) = ranks.first() else { return Err(Error::WorldSize { world: 0 }) };
+        let pages = Arc::new(Pages::new(&first.context, members, Arc::clone(&peers))?);
         Ok(CudaRanks::of(Made {
+            workspaces: Workspaces::new(addresses, layout, members, options, pages.address()),
             ranks,
-            peers: Vec::new(),
-            workspaces: Workspaces::new(addresses, layout, members, options),
+            peers,
+            pages,
             limits: Limits { max_blocks, max_threads, ..limits },
             early,
             reach,
@@ -126,9 +138,9 @@ impl CudaRanks {
     }
 
     pub(super) fn of(made: Made) -> CudaRanks {
-        let Made { ranks, peers, workspaces, limits, early, reach, options, holds } = made;
+        let Made { ranks, peers, pages, workspaces, limits, early, reach, options, holds } = made;
         let reach = ManuallyDrop::new(reach);
-        CudaRanks { ranks, peers, workspaces, limits, early, options, reach, capturing: None, _holds: holds }
+        CudaRanks { ranks, peers, pages, workspaces, limits, early, options, reach, capturing: None, holds }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -161,6 +173,18 @@ impl CudaRanks {
     /// Where `row` of the local rank is.
     pub(crate) fn row_address(&self, row: u32) -> u64 {
         self.reach.sharing.row_address(row)
+    }
+
+    /// Waits for all of its work, and gives back the blocks that are held for it: none of its kernels waits for another any more.
+    ///
+    /// # Errors
+    /// [`Error::ContextLost`].
+    pub(crate) fn retire(&mut self) -> Result<()> {
+        for (rank, local) in self.workspaces.members.ranks().zip(&self.ranks) {
+            local.context.finish().map_err(|source| Error::ContextLost { rank, source })?;
+        }
+        self.holds.clear();
+        Ok(())
     }
 
     /// Waits for all work on this process's GPUs.

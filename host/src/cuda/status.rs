@@ -1,47 +1,145 @@
-//! The words that kernels and host leave for each other in a rank's workspace.
+//! The words that kernels and host leave for each other: in each rank's workspace, and on a page of the host.
 
-use allfold_kernels::protocol::abi::{FIRST_WRONG_OFFSET_BYTES, GAVE_UP_OFFSET_BYTES, WRONG_OFFSET_BYTES};
-use allfold_kernels::protocol::status::ABANDONED;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use allfold_kernels::protocol::abi::{
+    FIRST_WRONG_OFFSET_BYTES, GONE_OFFSET_BYTES, HOST_BOARD_WORDS, MAX_RANKS, MISSING_OFFSET_BYTES, STOP_OFFSET_BYTES,
+    WAITED_OFFSET_BYTES, WRONG_OFFSET_BYTES, call_offset_bytes,
+};
+use allfold_kernels::protocol::epoch::Epoch;
+use allfold_kernels::protocol::status::{Ranks, Stop};
 
 use super::rank::Rank;
 use super::ranks::CudaRanks;
+use super::raw::{Context, HostWords, ShareableMemory};
 use crate::error::Result;
+use crate::members::Members;
+use crate::stop::{Boards, Word};
 
-impl CudaRanks {
-    /// Ends every wait of calls that were launched on some ranks only.
-    pub(crate) fn abandon(&self) {
-        for rank in &self.ranks {
-            let address = rank.workspace.address() + GAVE_UP_OFFSET_BYTES as u64;
-            // SAFETY: a word of the rank's workspace, which kernels read as a whole. The copy waits for no stream of theirs.
-            if let Err(error) = unsafe { rank.context.copy_to_device(address, &ABANDONED.to_ne_bytes()) } {
-                tracing::warn!(%error, "a call that was launched on some ranks only could not be abandoned");
+/// What the host tells ranks: those of this process by a page that their kernels look at, the others by a copy to their workspaces.
+pub(super) struct Pages {
+    page: HostWords,
+    context: Context,
+    members: Members,
+    /// Workspaces of ranks in other processes, which stay mapped as long as they may be told something.
+    peers: Arc<Vec<ShareableMemory>>,
+}
+
+impl Pages {
+    pub(super) fn new(context: &Context, members: Members, peers: Arc<Vec<ShareableMemory>>) -> Result<Pages> {
+        let page = HostWords::alloc(context, HOST_BOARD_WORDS)?;
+        Ok(Pages { page, context: context.clone(), members, peers })
+    }
+
+    /// Where kernels find the page.
+    pub(super) fn address(&self) -> u64 {
+        self.page.address()
+    }
+
+    fn stop_word(&self) -> u64 {
+        self.page.words()[0].load(Ordering::Relaxed)
+    }
+
+    /// Tells all ranks of other processes, by a word of their workspaces.
+    fn tell_peers(&self, offset_bytes: usize, bytes: &[u8]) {
+        for peer in self.peers.iter() {
+            let address = peer.address() + offset_bytes as u64;
+            // SAFETY: inside the peer's workspace; kernels read it as a whole. The copy waits for no stream of theirs.
+            if let Err(error) = unsafe { self.context.copy_to_device(address, bytes) } {
+                tracing::warn!(%error, "a rank of another process could not be told what happened here");
             }
         }
     }
+}
 
-    /// The status word of each rank.
-    pub(crate) fn gave_up(&self) -> Result<Vec<u64>> {
-        self.words(GAVE_UP_OFFSET_BYTES)
+impl Boards for Pages {
+    fn stop(&self, stop: Stop) {
+        let word = stop.encode();
+        // The first word stays, so that all ranks say the same; and peers that were told need not be told again.
+        if self.page.words()[0].compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.tell_peers(STOP_OFFSET_BYTES, &word.to_ne_bytes());
+        }
+    }
+
+    fn gone(&self, rank: u32) {
+        self.page.words()[1].fetch_or(1 << (8 * rank), Ordering::Relaxed);
+    }
+
+    fn leave(&self) {
+        for rank in self.members.ranks() {
+            self.tell_peers(GONE_OFFSET_BYTES + rank as usize, &[1]);
+        }
+    }
+}
+
+impl CudaRanks {
+    /// Where the host can tell ranks something.
+    pub(crate) fn boards(&self) -> Arc<dyn Boards> {
+        Arc::clone(&self.pages) as Arc<dyn Boards>
+    }
+
+    /// Whether this process knows of a local rank that has stopped. Nothing is waited for.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.pages.stop_word() != 0
+    }
+
+    /// What each local rank has left word of.
+    pub(crate) fn left(&self) -> Result<Vec<Word>> {
+        let of_host = Stop::decode(self.pages.stop_word());
+        self.ranks
+            .iter()
+            .map(|rank| {
+                let words = Words::read(rank, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES + 8)?;
+                let stop = Stop::decode(words.at(STOP_OFFSET_BYTES)).or(of_host);
+                let missing = Ranks(words.at(MISSING_OFFSET_BYTES) as u8);
+                Ok(Word { stop, missing, waited_ns: words.at(WAITED_OFFSET_BYTES) })
+            })
+            .collect()
+    }
+
+    /// What each rank has told the local rank of this index of the call of `epoch`.
+    pub(crate) fn told(&self, index: usize, epoch: Epoch) -> Result<[[u64; 2]; MAX_RANKS]> {
+        let of = |rank| call_offset_bytes(epoch.bank(), allfold_kernels::protocol::abi::Rank(rank));
+        let words = Words::read(&self.ranks[index], of(0), of(MAX_RANKS as u32))?;
+        Ok(std::array::from_fn(|rank| [0, 8].map(|word| words.at(of(rank as u32) + word))))
     }
 
     /// Wrong elements that each rank has counted.
     pub(crate) fn wrong(&self) -> Result<Vec<u64>> {
-        self.words(WRONG_OFFSET_BYTES)
+        let word = |rank| Ok(Words::read(rank, WRONG_OFFSET_BYTES, WRONG_OFFSET_BYTES + 8)?.at(WRONG_OFFSET_BYTES));
+        self.ranks.iter().map(word).collect()
     }
 
     /// The two words of each rank about its first wrong element.
     pub(crate) fn first_wrong(&self) -> Result<Vec<[u64; 2]>> {
-        let (first, call) = (self.words(FIRST_WRONG_OFFSET_BYTES)?, self.words(FIRST_WRONG_OFFSET_BYTES + 8)?);
-        Ok(first.into_iter().zip(call).map(|(first, call)| [first, call]).collect())
+        let first = FIRST_WRONG_OFFSET_BYTES;
+        let words = |rank| {
+            let words = Words::read(rank, first, first + 16)?;
+            Ok([words.at(first), words.at(first + 8)])
+        };
+        self.ranks.iter().map(words).collect()
+    }
+}
+
+/// Some words of a rank's workspace.
+struct Words {
+    start: usize,
+    bytes: Vec<u8>,
+}
+
+impl Words {
+    /// Those at the offsets `start` up to `end`.
+    fn read(rank: &Rank, start: usize, end: usize) -> Result<Words> {
+        let mut bytes = vec![0; end - start];
+        // SAFETY: words of the rank's workspace; a kernel that writes one at this moment writes it as a whole.
+        unsafe { rank.context.copy_to_host(&mut bytes, rank.workspace.address() + start as u64) }?;
+        Ok(Words { start, bytes })
     }
 
-    fn words(&self, offset_bytes: usize) -> Result<Vec<u64>> {
-        let word = |rank: &Rank| {
-            let mut bytes = [0; 8];
-            // SAFETY: a word of the rank's workspace; a kernel that writes it at this moment writes it as a whole.
-            unsafe { rank.context.copy_to_host(&mut bytes, rank.workspace.address() + offset_bytes as u64) }?;
-            Ok(u64::from_ne_bytes(bytes))
-        };
-        self.ranks.iter().map(word).collect()
+    /// That at an offset.
+    fn at(&self, offset_bytes: usize) -> u64 {
+        let word = self.bytes.get(offset_bytes - self.start..).and_then(<[u8]>::first_chunk);
+        word.map_or(0, |&word| u64::from_ne_bytes(word))
     }
 }

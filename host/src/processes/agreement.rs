@@ -37,8 +37,10 @@ fn of_options(options: &Options) -> Description {
         landing_bytes,
         max_blocks,
         early_launch: _, // A rank's own.
-        poll_limit: _,   // A rank's own.
-        stamps: _,       // Of a rank's own kernels.
+        timeout: _,      // A rank's own.
+        on_timeout: _,   // A rank's own.
+        compare_calls,
+        stamps: _, // Of a rank's own kernels.
         last_epoch,
         cpu_shape,
         connect_timeout: _, // A rank's own.
@@ -63,6 +65,7 @@ fn of_options(options: &Options) -> Description {
         ("Options::capacity_bytes", capacity_bytes.to_string()),
         ("Options::landing_bytes", or_default(*landing_bytes)),
         ("Options::max_blocks", or_default(max_blocks.map(u64::from))),
+        ("Options::compare_calls", compare_calls.to_string()),
         ("Options::last_epoch", last_epoch.to_string()),
         ("Options::cpu_shape", format!("{cpu_shape:?}")),
     ]
@@ -107,6 +110,7 @@ fn disagreement(line: &[Option<&str>]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::OnTimeout;
 
     fn layout() -> WorkspaceLayout {
         WorkspaceLayout::new(2, 128, 128, 128).expect("it is small")
@@ -122,7 +126,8 @@ mod tests {
         let mut turned = options.clone();
         turned.dtypes.reverse();
         turned.algorithms.reverse();
-        turned.poll_limit = Some(7);
+        turned.timeout = None;
+        turned.on_timeout = OnTimeout::Trap;
         compare(&[of(&options), of(&turned), of(&options)]).expect("nothing differs that matters");
     }
 

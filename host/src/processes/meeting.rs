@@ -45,9 +45,12 @@ impl<'a> Meeting<'a> {
         Ok(Meeting { rendezvous, members: Members::one(rank, world), deadline })
     }
 
-    /// The ranks of `line`, which meet there until this meeting ends.
-    pub(crate) fn over<'b>(&self, line: &'b Line) -> Meeting<'b> {
-        Meeting { rendezvous: line, members: Members::one(line.rank(), line.world()), deadline: self.deadline }
+    /// The meeting of `line`'s ranks, which ends at `deadline`.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`].
+    pub(crate) fn until(line: &'a Line, deadline: Instant) -> Result<Meeting<'a>> {
+        Ok(Meeting { deadline, ..Meeting::new(line, Duration::ZERO)? })
     }
 
     /// When it ends.

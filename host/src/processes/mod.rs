@@ -11,6 +11,7 @@
 //! | `descriptors.rs` | file descriptors of each rank to all others |
 //! | `room.rs` | whether there is memory for all |
 //! | `shared_memory.rs` | memory that all of them map |
+//! | `watch.rs` | sees it when one of them ends |
 //!
 //! The way of a connection:
 //!
@@ -35,6 +36,7 @@ mod line;
 mod meeting;
 mod room;
 mod shared_memory;
+mod watch;
 
 pub(crate) use agreement::{agree, describe};
 pub(crate) use descriptors::exchange;
@@ -42,3 +44,4 @@ pub(crate) use line::{of_seats, open_line};
 pub(crate) use meeting::Meeting;
 pub(crate) use room::check_room;
 pub(crate) use shared_memory::SharedMemory;
+pub(crate) use watch::Watch;

@@ -7,7 +7,7 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 use super::client::patiently;
 use super::handshake::Claim;
 use super::seat::Seat;
-use super::secret::{NONCE_BYTES, Secret, nonce};
+use super::secret::{NONCE_BYTES, Prover, Secret, nonce};
 use super::stream::Listener;
 use super::unix::connect;
 use super::{Rendezvous, RendezvousError};
@@ -58,11 +58,40 @@ impl Ticket {
     }
 }
 
+/// What the ranks of a communicator have made up together, and nobody else knows: by it some of them can meet later without a word
+/// from the others.
+pub(crate) struct Seed(Vec<u8>);
+
+impl Seed {
+    /// What a rank tells the others of a new one.
+    ///
+    /// # Errors
+    /// The host has no random numbers.
+    pub(crate) fn share() -> Result<Vec<u8>, RendezvousError> {
+        Ok(nonce()?.to_vec())
+    }
+
+    /// The seed of ranks that have told each other this, in rank order.
+    pub(crate) fn of(shares: &[Vec<u8>]) -> Seed {
+        Seed(shares.concat())
+    }
+
+    /// Name and secret of the line of `ranks`.
+    pub(crate) fn ticket(&self, ranks: &[u32]) -> Ticket {
+        let key = Secret::new(&self.0);
+        let said: Vec<u8> = ranks.iter().flat_map(|rank| rank.to_le_bytes()).collect();
+        Ticket([Prover::Rank, Prover::Hub].map(|prover| key.prove(prover, &said)))
+    }
+}
+
 impl Line {
     /// The line of one rank.
     pub(crate) fn alone() -> Line {
         Line(None)
     }
+
+    /// Between two attempts to come to a rank 0 that may not be there yet.
+    pub(crate) const PAUSE: Duration = Duration::from_millis(2);
 
     /// Rank 0 of `world` ranks, two at least, to whom others may come from now on; [`Line::meet`] comes next.
     ///
@@ -70,14 +99,22 @@ impl Line {
     /// [`RendezvousError::Host`], [`RendezvousError::WorldSize`].
     pub(crate) fn open(world: u32) -> Result<(Line, Ticket), RendezvousError> {
         let ticket = Ticket([nonce()?, nonce()?]);
+        Ok((Line::open_at(&ticket, world)?, ticket))
+    }
+
+    /// [`Line::open`] at a name and with a secret that all ranks know.
+    ///
+    /// # Errors
+    /// As [`Line::open`]; somebody has that name.
+    pub(crate) fn open_at(ticket: &Ticket, world: u32) -> Result<Line, RendezvousError> {
         let failed = host("opening a line between ranks");
-        let door = Door::new(&ticket).map_err(&failed)?;
+        let door = Door::new(ticket).map_err(&failed)?;
         let room = door.0.try_clone().map_err(&failed)?;
         let seat = Seat::open(door, world, &ticket.secret())?;
         // Better said here than by ranks that nobody lets in.
         let descriptors = (1..=(world - 1) * DESCRIPTORS).map(|_| room.try_clone()).collect::<io::Result<Vec<_>>>();
         descriptors.map_err(&failed)?;
-        Ok((Line(Some(seat)), ticket))
+        Ok(Line(Some(seat)))
     }
 
     /// Rank `rank` of `world`, not 0, which takes its seat; [`Line::meet`] comes next.

@@ -72,7 +72,7 @@ pub(crate) use bytes::{Reader, Writer};
 pub use call::{Call, MOST_BYTES};
 pub use environment::{Environment, EnvironmentError};
 pub use error::RendezvousError;
-pub(crate) use line::{Line, Ticket, check_user};
+pub(crate) use line::{Line, Seed, Ticket, check_user};
 pub use local::{Local, local};
 #[cfg(feature = "mpi")]
 pub use mpi::Mpi;

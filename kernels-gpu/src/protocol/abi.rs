@@ -3,9 +3,9 @@
 
 pub use super::arguments::{KernelArgs, ROW_WORDS};
 pub use super::workspace::{
-    FIRST_WRONG_OFFSET_BYTES, FLAGS_BYTES, GAVE_UP_OFFSET_BYTES, GENERATIONS, Generation, LANDING_SHARED_PACKS,
-    SIGNAL_BYTES, WRONG_OFFSET_BYTES, WorkspaceLayout, cursor_offset_bytes, epoch_offset_bytes, first_words,
-    flag_offset_bytes, landing_slot, step_to,
+    FIRST_WRONG_OFFSET_BYTES, FLAGS_BYTES, GENERATIONS, GONE_OFFSET_BYTES, Generation, LANDING_SHARED_PACKS,
+    MISSING_OFFSET_BYTES, SIGNAL_BYTES, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES, WRONG_OFFSET_BYTES, WorkspaceLayout,
+    call_offset_bytes, cursor_offset_bytes, epoch_offset_bytes, first_words, flag_offset_bytes, landing_slot, step_to,
 };
 
 /// Most ranks that one communicator can have.
@@ -75,6 +75,7 @@ impl Dtype {
 
 /// How an all-reduce is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
 pub enum Algorithm {
     /// Each rank reads all inputs and writes the whole sum.
     OneShot,
@@ -148,6 +149,7 @@ impl Algorithm {
 
 /// How peers get to see a rank's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
 pub enum InputMode {
     /// Peers read the caller's buffer in place (zero copy).
     Registered,
@@ -220,6 +222,10 @@ impl Phase {
         }
     }
 }
+
+/// Words of a host's page for the kernels of its ranks: the [`Stop`](super::status::Stop) that it asks for, or 0, and a byte
+/// for each rank, not 0 when that one is gone.
+pub const HOST_BOARD_WORDS: usize = 2;
 
 /// Which of the two banks (of flags, of staging) a call uses: the parity of its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -43,8 +43,13 @@ pub struct KernelArgs {
     pub landings: [u64; MAX_RANKS - 1],
     /// Bytes of a landing slot.
     pub landing_slot_bytes: u64,
-    /// Polls after which a wait is given up, or up to 1024 more; 0: never.
-    pub poll_limit: u64,
+    /// Nanoseconds after which a wait ends; `u64::MAX`: never.
+    pub timeout_ns: u64,
+    /// What the call is, for the ranks to compare; zeros: they do not.
+    pub signature: [u64; 2],
+    /// [`HOST_BOARD_WORDS`](super::abi::HOST_BOARD_WORDS) words of the host's memory. CPU ranks have none: their host writes into
+    /// workspaces.
+    pub host_board: u64,
     /// Where each rank's input can be read by all ranks: the caller's buffer, or staging bank 0.
     pub inputs: [u64; MAX_RANKS],
     /// Start of each rank's workspace.
@@ -62,9 +67,11 @@ pub struct KernelArgs {
     pub delay_ns: u32,
     /// One in so many places of a call is delayed.
     pub delay_one_in: u32,
+    /// 1 when a wait that ends early is to end the context with it, else 0.
+    pub traps: u32,
 }
 
 const _: () = {
-    let fields_bytes = 8 * (4 * MAX_RANKS - 1) + 10 * 8 + 8 * 4;
+    let fields_bytes = 8 * (4 * MAX_RANKS - 1) + 13 * 8 + 9 * 4;
     assert!(size_of::<KernelArgs>() == fields_bytes.next_multiple_of(16) && size_of::<KernelArgs>() <= 4096);
 };

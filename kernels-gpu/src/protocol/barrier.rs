@@ -11,13 +11,14 @@
 //! | again | in the next call | in the next call, or in another phase of this one |
 //!
 //! Each (phase, bank, block, emitting rank) has a flag word of its own: one writer, one reader. All threads of a block
-//! call a barrier together. The answer is whether every wait came to its end; on `false` the block must leave at once.
+//! call a barrier together. Where a wait ends before the peer has come, the block must leave at once.
 
 use super::abi::{FlagRow, Phase, Rank};
 use super::epoch::Epoch;
 use super::machine::Machine;
 use super::spec::{Check, Order, Scope};
-use super::status::GaveUp;
+use super::status::Ranks;
+use super::wait::{Left, Wait};
 
 /// A barrier of one call.
 #[derive(Clone, Copy)]
@@ -66,39 +67,29 @@ impl Barrier {
         }
     }
 
-    /// Waits for all peers, each thread for the ranks that [`Barrier::arrive`] gives it; false where one was given up, which is
-    /// reported.
+    /// Waits for all peers, each thread for the ranks that [`Barrier::arrive`] gives it.
+    ///
+    /// # Errors
+    /// The wait ended before one of them had come.
     #[inline(always)]
-    pub fn wait<M: Machine, const W: usize>(&self, m: &M) -> bool {
-        match self.missing::<M, W>(m) {
-            None => true,
-            Some(missing) => {
-                m.report(GaveUp { phase: self.phase, missing, block: m.block(), epoch_low: self.epoch.0 });
-                false
-            }
-        }
-    }
-
-    /// Waits as [`Barrier::wait`] does: the rank that was given up, if one was.
-    #[inline(always)]
-    pub(super) fn missing<M: Machine, const W: usize>(&self, m: &M) -> Option<Rank> {
+    pub fn wait<M: Machine, const W: usize>(&self, m: &M) -> Result<(), Left> {
         let row = self.row(match self.scope {
             Scope::MultiGpu => 0,
             Scope::Block => m.block(),
         });
         let mut peer = m.thread();
         while peer < W as u32 {
-            if peer != m.rank().0 && !self.poll(m, Rank(peer), row) {
-                return Some(Rank(peer));
+            if peer != m.rank().0 {
+                self.poll(m, Rank(peer), row)?;
             }
             peer += m.threads();
         }
-        None
+        Ok(())
     }
 
     #[inline(always)]
-    fn poll<M: Machine>(&self, m: &M, peer: Rank, row: FlagRow) -> bool {
-        let mut tries = 0;
+    fn poll<M: Machine>(&self, m: &M, peer: Rank, row: FlagRow) -> Result<(), Left> {
+        let mut wait = Wait::new();
         loop {
             let flag = match self.order {
                 // ORDER: pairs with the volatile store in `arrive`; receives nothing but the flag. Weaker there is none; a
@@ -114,11 +105,10 @@ impl Barrier {
                 Check::Equal => flag == self.epoch,
             };
             if arrived {
-                return true;
+                return Ok(());
             }
-            tries += 1;
-            if !m.spin(tries) {
-                return false;
+            if !wait.goes_on(m, || Ranks::of(peer)) {
+                return Err(wait.left(self.phase, Ranks::of(peer)));
             }
         }
     }

@@ -4,11 +4,17 @@ use super::abi::Phase;
 use super::barrier::Barrier;
 use super::epoch::{self, Epoch};
 use super::machine::Machine;
+use super::signature;
 use super::spec::{Protocol, Reuse, Scope};
+use super::wait::Left;
 
-/// The start barrier and a block-wide sync; false: a peer was given up, leave.
+/// The start barrier and a block-wide sync. After it every peer is in the same call: nothing of a peer's is read or stored to
+/// before.
+///
+/// # Errors
+/// Some thread of this block left its wait: all of the block leave.
 #[inline(always)]
-pub fn start<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) -> bool {
+pub fn start<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) -> Result<(), Left> {
     let barrier = Barrier {
         phase: Phase::Start,
         scope: protocol.start.scope,
@@ -20,17 +26,30 @@ pub fn start<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch
         m.sync_block();
     }
     barrier.arrive::<M, W>(m);
-    m.sync_block_all(barrier.wait::<M, W>(m))
+    signature::tell::<M, W>(m, epoch);
+    let waited = barrier.wait::<M, W>(m);
+    sync_all(m, waited.and_then(|()| signature::compare::<M, W>(m, Phase::Start, epoch)))
 }
 
-/// What the protocol does after the last access to a peer's data; and the epoch words move on. False: a peer was given up. With
-/// `sync_after`, the answer is that of the whole block.
+/// A block-wide sync of threads that have waited, or left their waits.
+///
+/// # Errors
+/// Some thread of this block left.
 #[inline(always)]
-pub fn end<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) -> bool {
+pub fn sync_all<M: Machine>(m: &M, waited: Result<(), Left>) -> Result<(), Left> {
+    if m.sync_block_all(waited.is_ok()) { Ok(()) } else { waited.and(Err(Left::WITH_OTHERS)) }
+}
+
+/// What the protocol does after the last access to a peer's data; and the epoch words move on.
+///
+/// # Errors
+/// This thread left its wait; with `sync_after`, some thread of the block.
+#[inline(always)]
+pub fn end<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) -> Result<(), Left> {
     match protocol.reuse {
         Reuse::Parity | Reuse::Nothing => {
             epoch::advance(m, epoch);
-            true
+            Ok(())
         }
         Reuse::EndBarrier { order, sync_after } => {
             let barrier = Barrier { phase: Phase::End, scope: Scope::Block, order, check: protocol.check, epoch };
@@ -39,7 +58,7 @@ pub fn end<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) 
             // While the flags are under way, and not before: a release would wait for these stores.
             epoch::advance(m, epoch);
             let ended = barrier.wait::<M, W>(m);
-            if sync_after { m.sync_block_all(ended) } else { ended }
+            if sync_after { sync_all(m, ended) } else { ended }
         }
     }
 }

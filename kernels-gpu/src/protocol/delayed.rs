@@ -1,12 +1,13 @@
 //! A machine with planted delays, for stress runs: late ranks and late blocks, at the start of a kernel, at every flag
 //! and at every block sync.
 
-use super::abi::{FlagRow, Rank};
+use super::abi::{Bank, FlagRow, Rank};
 use super::element::Element;
 use super::epoch::Epoch;
 use super::machine::{Landing, Machine, Pack, Region};
 use super::push::Cursor;
-use super::status::GaveUp;
+use super::signature::Signature;
+use super::status::{Board, Ranks};
 
 /// `machine`, one in `one_in` of whose places waits for `nanoseconds`.
 pub struct Delayed<M> {
@@ -88,12 +89,48 @@ impl<M: Machine> Machine for Delayed<M> {
         all
     }
     #[inline(always)]
-    fn spin(&self, tries: u64) -> bool {
-        self.machine.spin(tries)
+    fn pause_to_look(&self, polls: u32) -> bool {
+        self.machine.pause_to_look(polls)
     }
     #[inline(always)]
-    fn report(&self, gave_up: GaveUp) {
-        self.machine.report(gave_up);
+    fn now_ns(&self) -> u64 {
+        self.machine.now_ns()
+    }
+    #[inline(always)]
+    fn timeout_ns(&self) -> u64 {
+        self.machine.timeout_ns()
+    }
+    #[inline(always)]
+    fn board(&self) -> Board {
+        self.machine.board()
+    }
+    #[inline(always)]
+    fn tell_stop(&self, rank: Rank, stop: u64) {
+        // ORDER: that of the machine; the caller has said why.
+        self.machine.tell_stop(rank, stop);
+    }
+    #[inline(always)]
+    fn add_missing(&self, missing: Ranks, waited_ns: u64) {
+        self.machine.add_missing(missing, waited_ns);
+    }
+    #[inline(always)]
+    fn trap_if_asked(&self) {
+        self.machine.trap_if_asked();
+    }
+    #[inline(always)]
+    fn signature(&self) -> Signature {
+        self.machine.signature()
+    }
+    #[inline(always)]
+    fn tell_call(&self, listener: Rank, bank: Bank, words: [u64; 2]) {
+        self.at_sync();
+        // ORDER: that of the machine; the caller has said why.
+        self.machine.tell_call(listener, bank, words);
+    }
+    #[inline(always)]
+    fn call_told(&self, emitter: Rank, bank: Bank) -> [u64; 2] {
+        // ORDER: that of the machine; the caller has said why.
+        self.machine.call_told(emitter, bank)
     }
     #[inline(always)]
     fn st_flag_volatile(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
@@ -200,6 +237,10 @@ impl<M: Machine> Machine for Delayed<M> {
     #[inline(always)]
     fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch) {
         self.machine.add_wrong(count, elem, bits, epoch);
+    }
+    #[inline(always)]
+    fn step(&self, by: u32) -> u32 {
+        self.machine.step(by)
     }
     #[inline(always)]
     fn ticks(&self) -> u32 {

@@ -1,11 +1,13 @@
 //! The number of a call, and how it is kept on the device.
 //!
-//! An epoch has 64 bits. With 32, a row of flags that no call has used for exactly 2^32 calls holds a value that looks
-//! fresh; 2^32 calls of 2 µs are 2.4 hours. 64 bits last for a million years, cost nothing (a flag is one store either
-//! way), and the comparison below is right across their wrap all the same.
+//! An epoch has 63 bits. With 32, a row of flags that no call has used for exactly 2^32 calls holds a value that looks
+//! fresh; 2^32 calls of 2 µs are 2.4 hours. 63 bits last for half a million years, and cost nothing: a flag is one store either
+//! way. The bit above them says that the rank has left a call before its end, so that a call finds that out by what it loads
+//! anyway, and does nothing.
 
 use super::abi::{Bank, MAX_BLOCKS};
 use super::machine::Machine;
+use super::wait::Left;
 
 /// The number of a call. It only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,13 +29,31 @@ impl Epoch {
         self.0.wrapping_sub(wanted.0) <= 2
     }
 
+    /// What stands in place of an epoch once the rank has left a call before its end.
+    pub const STOPPED: Epoch = Epoch(1 << 63);
+
+    /// Whether the rank has left this call, or the one before it, before its end.
+    #[inline(always)]
+    pub const fn is_stopped(self) -> bool {
+        self.0 >> 63 != 0
+    }
+
+    /// Whether the call of this epoch is to be made.
+    ///
+    /// # Errors
+    /// The rank has left it, or the one before it, before its end.
+    #[inline(always)]
+    pub fn goes_on(self) -> Result<(), Left> {
+        if self.is_stopped() { Err(Left::WITH_OTHERS) } else { Ok(()) }
+    }
+
     /// The bank that the call of this epoch uses.
     pub const fn bank(self) -> Bank {
         Bank((self.0 & 1) as u32)
     }
 }
 
-/// The epoch of the call that this launch is, the same in all its blocks.
+/// The epoch of the call that this launch is, the same in all its blocks; [`Epoch::is_stopped`] where there is no more call.
 pub fn current<M: Machine>(m: &M) -> Epoch {
     m.ld_epoch(m.block()).next()
 }
@@ -47,6 +67,17 @@ pub fn current<M: Machine>(m: &M) -> Epoch {
 /// the block's word, and the block have synchronised, before.
 pub fn advance<M: Machine>(m: &M, epoch: Epoch) {
     for_each_word(m, |block| m.st_epoch(block, epoch));
+}
+
+/// Has all calls to come, of any grid, end at their start: in the words that [`advance`] gives this thread's block. The others of
+/// the block need not come here; their words say so too.
+#[inline(always)]
+pub fn stop<M: Machine>(m: &M) {
+    let mut word = m.block();
+    while word < MAX_BLOCKS as u32 {
+        m.st_epoch(word, Epoch::STOPPED);
+        word += m.step(m.blocks());
+    }
 }
 
 /// Calls `set` for each block whose words this thread keeps: see [`advance`].

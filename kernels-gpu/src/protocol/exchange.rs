@@ -20,10 +20,12 @@ use super::abi::{Phase, Rank};
 use super::barrier::Barrier;
 use super::call;
 use super::element::{Element, sum};
-use super::epoch;
+use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack, Region};
-use super::share::{Step, Unit, for_each, packs, part};
+use super::poison::poison;
+use super::share::{Step, Unit, for_each, packs, part, parts};
 use super::spec::{Protocol, Scope};
+use super::wait::{Left, leave};
 
 /// Ranks that it is for.
 pub const RANKS: usize = 2;
@@ -32,27 +34,34 @@ pub const RANKS: usize = 2;
 #[inline(always)]
 pub fn exchange<M: Machine, T: Element>(m: &M, protocol: Protocol) {
     let epoch = epoch::current(m);
+    if let Err(left) = steps::<M, T>(m, protocol, epoch) {
+        leave(m, epoch, left);
+        poison::<M, T>(m, parts::<M, T>(m));
+    }
+}
+
+#[inline(always)]
+fn steps<M: Machine, T: Element>(m: &M, protocol: Protocol, epoch: Epoch) -> Result<(), Left> {
+    epoch.goes_on()?;
     let peer = Rank(1 - m.rank().0);
     let part_of = |rank| part(packs(T::DTYPE, m.elems()), RANKS as u32, rank);
-    if !call::start::<M, RANKS>(m, protocol, epoch) {
-        return;
-    }
+    call::start::<M, RANKS>(m, protocol, epoch)?;
     for_each::<M, T, 4>(m, part_of(peer), &Give::<T> { peer, element: PhantomData });
 
     let middle =
         Barrier { phase: Phase::Middle, scope: Scope::Block, order: protocol.middle, check: protocol.check, epoch };
     m.sync_block();
     middle.arrive::<M, RANKS>(m);
-    if !m.sync_block_all(middle.wait::<M, RANKS>(m)) {
-        return;
-    }
+    call::sync_all(m, middle.wait::<M, RANKS>(m))?;
     let landed = if protocol.copy_in { Region::Input(epoch.bank()) } else { Region::Output };
     for_each::<M, T, 2>(m, part_of(m.rank()), &SumToBoth::<T> { peer, landed, element: PhantomData });
 
     // All of the block have to know, since it copies what any of its threads may have waited for.
-    if call::end::<M, RANKS>(m, protocol, epoch) && protocol.copy_in {
+    call::end::<M, RANKS>(m, protocol, epoch)?;
+    if protocol.copy_in {
         for_each::<M, T, 4>(m, part_of(peer), &CopyOut::<T> { landed, element: PhantomData });
     }
+    Ok(())
 }
 
 struct Give<T> {

@@ -11,11 +11,14 @@
 //! | `poll_pack` | `ld.relaxed.sys.global.v4.u32` | relaxed atomic words |
 //! | `push_pairs`, `clear_pairs` | `st.relaxed.sys.global.v2.u64` | `AtomicU64` stores, relaxed |
 //! | `poll_pairs` | `ld.relaxed.sys.global.v2.u64` | `AtomicU64` loads, relaxed |
+//! | `tell_call`, `call_told` | `st.relaxed.sys`, `ld.relaxed.sys`, `.global.v2.u64` | `AtomicU64`, relaxed |
+//! | `tell_stop`, `board` | `st.relaxed.sys.global.u64`, `ld.relaxed.sys.global.v2.u64` | `AtomicU64`, relaxed, acquire |
 //! | `sync_block` | `bar.sync` | a barrier of the block's threads |
 //!
 //! *Single writer.* A thread stores flags only in its own rank's name and polls only flags that its own rank listens
-//! to; it stores data to its own rank's areas, to its own slots of peers' landing areas, and, in a one-pass or an exchange,
-//! to peers' outputs or what stands for them. The signatures leave no way to do otherwise.
+//! to, and tells calls in its own rank's name; it stores data to its own rank's areas, to its own slots of peers' landing areas, and, in a one-pass or an exchange,
+//! to peers' outputs or what stands for them. The signatures leave no way to do otherwise. Only that a communicator has stopped
+//! is said in one word by whoever finds out, and any of their words is a true answer.
 //!
 //! *Orders are names.* A flag operation takes no ordering argument, so it cannot be called with a wrong one.
 
@@ -23,7 +26,8 @@ use super::abi::{Bank, FlagRow, Generation, PACK_WORDS, Rank};
 use super::element::{self, Element};
 use super::epoch::Epoch;
 use super::push::Cursor;
-use super::status::GaveUp;
+use super::signature::Signature;
+use super::status::{Board, Ranks};
 
 /// 16 bytes of data, in registers. In a single-element access, the element is the low bits of word 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,10 +81,29 @@ pub trait Machine {
     fn sync_block(&self);
     /// [`Machine::sync_block`], and whether `ok` was true on all threads: the same answer on each.
     fn sync_block_all(&self, ok: bool) -> bool;
-    /// A pause between two polls, after `tries` of them; false: give up. It may look at limits at some of the tries only.
-    fn spin(&self, tries: u64) -> bool;
-    /// Leaves word that this rank gave up a wait.
-    fn report(&self, gave_up: GaveUp);
+
+    /// A pause between two polls, after `polls` of them; whether it is time to look at [`Machine::now_ns`] and [`Machine::board`].
+    /// It is after 2^32 of them.
+    fn pause_to_look(&self, polls: u32) -> bool;
+    /// A clock, in nanoseconds from whenever; not 0.
+    fn now_ns(&self) -> u64;
+    /// How long a wait may last.
+    fn timeout_ns(&self) -> u64;
+    /// What others have left for this rank. Of one that is gone, what it told and pushed is there by then: its kernels had ended.
+    fn board(&self) -> Board;
+    /// Tells `rank`, which may be this one, that all are to stop, by a word of [`Stop::encode`](super::status::Stop::encode).
+    fn tell_stop(&self, rank: Rank, stop: u64);
+    /// Leaves word, for the host, for whom a thread of this rank waited so long in vain: of several the longest.
+    fn add_missing(&self, missing: Ranks, waited_ns: u64);
+    /// Ends the context of this rank, if its host has asked for that.
+    fn trap_if_asked(&self) {}
+
+    /// What this rank's call is; nothing where calls are not compared.
+    fn signature(&self) -> Signature;
+    /// Tells `listener`, which may be this rank, what this rank's call is; orders nothing else.
+    fn tell_call(&self, listener: Rank, bank: Bank, words: [u64; 2]);
+    /// What `emitter` last told this rank, each word as a whole; orders nothing else.
+    fn call_told(&self, emitter: Rank, bank: Bank) -> [u64; 2];
 
     /// Tells `listener` that this rank has come to `epoch`; orders nothing else.
     fn st_flag_volatile(&self, listener: Rank, row: FlagRow, epoch: Epoch);
@@ -129,6 +152,13 @@ pub trait Machine {
 
     /// Adds to this rank's count of wrong elements, and keeps the first: its index and its bits, in the call of `epoch`.
     fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch);
+
+    /// The same number, in a way that a compiler cannot look into: so it leaves a loop that steps by it as short as it is written.
+    /// For what is rarely run, and in every kernel.
+    #[inline]
+    fn step(&self, by: u32) -> u32 {
+        by
+    }
 
     /// Something that differs from place to place and from run to run, for planted delays.
     fn ticks(&self) -> u32 {

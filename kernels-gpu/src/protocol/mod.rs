@@ -16,7 +16,9 @@
 //! | [`one_shot_push`], [`two_shot_push`], [`push`] | those that store into peers' landing areas, and what they share |
 //! | [`delayed`] | a machine with planted delays, for stress runs |
 //! | [`stage`] | the copy that goes before a kernel when the input is not registered |
-//! | [`status`] | what a rank leaves word of for the host |
+//! | [`wait`], [`status`] | waits that end, and what ranks leave word of then for each other and for the host |
+//! | [`signature`] | what a call is, as ranks tell each other |
+//! | `poison` | what the output of a call holds that was left before its end |
 //! | [`verify`] | kernels that write and check stamped data, for benches and stress runs |
 //!
 //! Nothing here may name a pointer, an atomic, an instruction or a target.
@@ -34,9 +36,11 @@ pub mod machine;
 pub mod one_pass;
 pub mod one_shot;
 pub mod one_shot_push;
+mod poison;
 pub mod preset;
 pub mod push;
 pub mod share;
+pub mod signature;
 pub mod soundness;
 pub mod spec;
 pub mod stage;
@@ -44,4 +48,5 @@ pub mod status;
 pub mod two_shot;
 pub mod two_shot_push;
 pub mod verify;
+pub mod wait;
 mod workspace;

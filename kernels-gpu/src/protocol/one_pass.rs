@@ -18,20 +18,28 @@ use super::call;
 use super::element::{Element, sum};
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack};
-use super::share::{Step, Unit, for_each, load_inputs, packs, part};
+use super::poison::poison;
+use super::share::{Step, Unit, for_each, load_inputs, packs, part, parts};
 use super::spec::Protocol;
+use super::wait::{Left, leave};
 
 /// The kernel, for one thread of `W` ranks.
 #[inline(always)]
 pub fn one_pass<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol) {
     let epoch = epoch::current(m);
-    if !call::start::<M, W>(m, protocol, epoch) {
-        return;
+    if let Err(left) = steps::<M, T, W>(m, protocol, epoch) {
+        leave(m, epoch, left);
+        poison::<M, T>(m, parts::<M, T>(m));
     }
+}
+
+#[inline(always)]
+fn steps<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) -> Result<(), Left> {
+    epoch.goes_on()?;
+    call::start::<M, W>(m, protocol, epoch)?;
     let own = part(packs(T::DTYPE, m.elems()), W as u32, m.rank());
     for_each::<M, T, 1>(m, own, &SumToAll::<T, W> { epoch, element: PhantomData });
-    // A wait that was given up has been reported, and there is nothing left to do or to leave out.
-    let _ = call::end::<M, W>(m, protocol, epoch);
+    call::end::<M, W>(m, protocol, epoch)
 }
 
 struct SumToAll<T, const W: usize> {

@@ -9,8 +9,10 @@
 use super::element::{Element, sum};
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack, Region};
+use super::poison::poison;
 use super::share::{Span, Step, Unit, for_each, load_inputs, packs};
 use super::spec::Protocol;
+use super::wait::{Left, leave};
 use super::{call, stage};
 
 /// The kernel, for one thread of `W` ranks.
@@ -18,15 +20,26 @@ use super::{call, stage};
 pub fn one_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol) {
     let epoch = epoch::current(m);
     let all = Span { start: 0, end: packs(T::DTYPE, m.elems()) };
+    if let Err(left) = steps::<M, T, W>(m, protocol, epoch, all) {
+        leave(m, epoch, left);
+        poison::<M, T>(m, [all].into_iter());
+    }
+}
+
+#[inline(always)]
+fn steps<M: Machine, T: Element, const W: usize>(
+    m: &M,
+    protocol: Protocol,
+    epoch: Epoch,
+    all: Span,
+) -> Result<(), Left> {
+    epoch.goes_on()?;
     if protocol.copy_in {
         stage::copy_in::<M, T>(m, all, epoch);
     }
-    if !call::start::<M, W>(m, protocol, epoch) {
-        return;
-    }
+    call::start::<M, W>(m, protocol, epoch)?;
     for_each::<M, T, 1>(m, all, &SumToOutput::<T, W> { epoch, element: core::marker::PhantomData });
-    // A wait that was given up has been reported, and there is nothing left to do or to leave out.
-    let _ = call::end::<M, W>(m, protocol, epoch);
+    call::end::<M, W>(m, protocol, epoch)
 }
 
 struct SumToOutput<T, const W: usize> {

@@ -13,6 +13,7 @@ use super::element::{Element, sum};
 use super::machine::{Machine, Pack};
 use super::push::{self, Access, Exchange, Lane, Turn, Window};
 use super::share::packs;
+use super::wait::Left;
 
 /// The kernel, for one thread of `W` ranks.
 #[inline(always)]
@@ -66,14 +67,25 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Packs<T, W> {
     }
 
     #[inline(always)]
-    fn reduce<A: Access>(&self, m: &M, turn: &Turn<T::Wire>, pack: u32, own: Pack) -> bool {
-        let Some(terms) = turn.take_from_all::<M, W>(m, turn.at(pack), own) else { return false };
+    fn reduce<A: Access>(&self, m: &M, turn: &Turn<T::Wire>, pack: u32, own: Pack) -> Result<(), Left> {
+        let terms = turn.take_from_all::<M, W>(m, turn.at(pack), own)?;
         A::store(m, pack, sum::<M, T, W>(m, terms));
-        true
+        Ok(())
     }
 
     #[inline(always)]
-    fn gather<A: Access, const N: usize>(&self, _: &M, _: &Turn<T::Wire>, _: Window, _: [Option<u32>; N]) -> bool {
-        true
+    fn gather<A: Access, const N: usize>(
+        &self,
+        _: &M,
+        _: &Turn<T::Wire>,
+        _: Window,
+        _: [Option<u32>; N],
+    ) -> Result<(), Left> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn outputs(&self, _: &M, pack: u32, visit: impl Fn(u32)) {
+        visit(pack);
     }
 }

@@ -28,8 +28,11 @@ use super::barrier::Barrier;
 use super::element::Element;
 use super::epoch::{self, Epoch};
 use super::machine::{Landing, Machine, Pack};
+use super::poison::poison_pack;
+use super::signature;
 use super::spec::{Check, Order, Scope};
-use super::status::GaveUp;
+use super::status::Ranks;
+use super::wait::{Left, Wait, leave};
 
 mod access;
 mod cursor;
@@ -54,6 +57,22 @@ pub(super) fn run<M: Machine, T: Element, const W: usize>(
     let (last, epoch) = (m.ld_cursor(m.block()), epoch::current(m));
     // All these loads are under way at the same time.
     let lead = lane.load_lead::<M, Whole>(m, exchange, lane.whole());
+    if let Err(left) = steps::<M, T, W>(m, lane, exchange, last, epoch, lead) {
+        leave(m, epoch, left);
+        lane.each(m, |index| exchange.outputs(m, index, |pack| poison_pack::<M, T>(m, pack.into())));
+    }
+}
+
+#[inline(always)]
+fn steps<M: Machine, T: Element, const W: usize>(
+    m: &M,
+    lane: Lane,
+    exchange: &impl Exchange<M, Wire = T::Wire>,
+    last: Cursor,
+    epoch: Epoch,
+    lead: Option<Pack>,
+) -> Result<(), Left> {
+    epoch.goes_on()?;
     let turn = Turn::<T::Wire>::after(last, epoch, exchange.extent(), m.landing_shared_packs());
     turn.announce::<M, W>(m);
     // All that a thread sends is under way before it first waits.
@@ -61,13 +80,18 @@ pub(super) fn run<M: Machine, T: Element, const W: usize>(
     if let Some(rest) = lane.rest() {
         lane.send::<M, Elems<T>, _>(m, &turn, exchange, rest, None);
     }
+    // Behind the data, which others wait for.
+    signature::tell::<M, W>(m, epoch);
     turn.keep(m);
-    let done = lane.receive::<M, Whole, _>(m, &turn, exchange, lane.whole(), lead)
-        && lane.rest().is_none_or(|rest| lane.receive::<M, Elems<T>, _>(m, &turn, exchange, rest, None));
-    // A wait that is given up has been reported, and there is nothing left to do or to leave out.
-    if done {
-        turn.hear::<M, W>(m);
+    lane.receive::<M, Whole, _>(m, &turn, exchange, lane.whole(), lead)?;
+    if let Some(rest) = lane.rest() {
+        lane.receive::<M, Elems<T>, _>(m, &turn, exchange, rest, None)?;
     }
+    if m.block() == 0 {
+        signature::compare::<M, W>(m, Phase::Landing, epoch)?;
+        turn.hear::<M, W>(m)?;
+    }
+    Ok(())
 }
 
 /// One call, whose packs travel by `R`.
@@ -116,16 +140,15 @@ impl<R: Wire> Turn<R> {
 
     /// Waits for what peers announced in the push before this one, if they did. Block 0 does, for all blocks of later launches.
     #[inline(always)]
-    fn hear<M: Machine, const W: usize>(&self, m: &M) {
-        if m.block() == 0 && self.to_hear {
+    fn hear<M: Machine, const W: usize>(&self, m: &M) -> Result<(), Left> {
+        if self.to_hear {
             cold_path();
             let last = self.cursor.serial.wrapping_sub(self.cursor.announced as u64);
             // ORDER: an acquire, which pairs with the release in `announce`; stream order passes on what it receives. Not weaker: a
             // later push could still come before the clear. Not stronger: nothing here needs a total order.
-            if let Some(missing) = begun(last).missing::<M, W>(m) {
-                self.give_up(m, missing);
-            }
+            begun(last).wait::<M, W>(m)?;
         }
+        Ok(())
     }
 
     /// The place of `pack` in this call.
@@ -149,17 +172,25 @@ impl<R: Wire> Turn<R> {
     }
 
     /// The packs at `at` of all ranks, `own` being this one's, polled together and cleared, as [`sum`](super::element::sum)
-    /// wants them; `None`: a peer was given up.
+    /// wants them.
+    ///
+    /// # Errors
+    /// The wait ended before all had landed.
     #[inline(always)]
-    pub(super) fn take_from_all<M: Machine, const W: usize>(&self, m: &M, at: Landing, own: Pack) -> Option<[Pack; W]> {
+    pub(super) fn take_from_all<M: Machine, const W: usize>(
+        &self,
+        m: &M,
+        at: Landing,
+        own: Pack,
+    ) -> Result<[Pack; W], Left> {
         let own_rank = m.rank();
         if W == 2 {
             let [landed] = self.take(m, Rank(1 - own_rank.0), [Some(at)])?;
-            return Some(from_fn(|term| if term == 0 { own } else { landed }));
+            return Ok(from_fn(|term| if term == 0 { own } else { landed }));
         }
         // Not encoded, it could look as if it had not landed.
         let own = R::encode(own);
-        let mut tries = 0;
+        let mut wait = Wait::new();
         loop {
             let sent: [R::Sent; W] = from_fn(|rank| match Rank(rank as u32) {
                 rank if rank == own_rank => own,
@@ -169,43 +200,41 @@ impl<R: Wire> Turn<R> {
                 for peer in peers::<M, W>(m) {
                     self.wire.clear(m, peer, at);
                 }
-                return Some(sent.map(R::decode));
+                return Ok(sent.map(R::decode));
             }
-            tries += 1;
-            if !m.spin(tries) {
-                let missing = (0..W).find(|&rank| !R::has_landed(sent[rank])).unwrap_or(0);
-                self.give_up(m, Rank(missing as u32));
-                return None;
+            let missing = || {
+                let of = |rank: usize| (!R::has_landed(sent[rank]) as u8) << rank;
+                Ranks((0..W).fold(0, |ranks, rank| ranks | of(rank)))
+            };
+            if !wait.goes_on(m, missing) {
+                return Err(wait.left(Phase::Landing, missing()));
             }
         }
     }
 
-    /// The packs at `places` of `emitter`, polled together and cleared, zeros where there is no place; `None`: it was given up.
+    /// The packs at `places` of `emitter`, polled together and cleared, zeros where there is no place.
+    ///
+    /// # Errors
+    /// The wait ended before all had landed.
     #[inline(always)]
     pub(super) fn take<M: Machine, const N: usize>(
         &self,
         m: &M,
         emitter: Rank,
         places: [Option<Landing>; N],
-    ) -> Option<[Pack; N]> {
-        let mut tries = 0;
+    ) -> Result<[Pack; N], Left> {
+        let mut wait = Wait::new();
         loop {
             let sent =
                 places.map(|at| at.map_or(R::encode(Pack([0; PACK_WORDS])), |at| self.wire.poll(m, emitter, at)));
             if sent.iter().all(|&sent| R::has_landed(sent)) {
                 places.iter().flatten().for_each(|&at| self.wire.clear(m, emitter, at));
-                return Some(sent.map(R::decode));
+                return Ok(sent.map(R::decode));
             }
-            tries += 1;
-            if !m.spin(tries) {
-                self.give_up(m, emitter);
-                return None;
+            if !wait.goes_on(m, || Ranks::of(emitter)) {
+                return Err(wait.left(Phase::Landing, Ranks::of(emitter)));
             }
         }
-    }
-
-    fn give_up<M: Machine>(&self, m: &M, missing: Rank) {
-        m.report(GaveUp { phase: Phase::Landing, missing, block: m.block(), epoch_low: self.epoch.0 });
     }
 }
 
@@ -215,8 +244,8 @@ fn begun(serial: u64) -> Barrier {
     Barrier { phase: Phase::Landing, scope, order, check: Check::Reached, epoch: Epoch(serial) }
 }
 
-/// The steps of a push. `index` is one of a [`Lane`]; packs outside of `window` are left alone. False: a peer was
-/// given up.
+/// The steps of a push. `index` is one of a [`Lane`]; packs outside of `window` are left alone. Errors: a wait ended before
+/// all that it was for had landed.
 pub(super) trait Exchange<M: Machine> {
     /// How packs travel.
     type Wire: Wire;
@@ -231,7 +260,7 @@ pub(super) trait Exchange<M: Machine> {
     /// Stores this rank's input into peers' landing areas; `lead` is what is sent first, if that is in `window`.
     fn send<A: Access>(&self, m: &M, turn: &Turn<Self::Wire>, window: Window, index: u32, lead: Option<Pack>);
     /// Adds `own` and what landed in this rank's.
-    fn reduce<A: Access>(&self, m: &M, turn: &Turn<Self::Wire>, index: u32, own: Pack) -> bool;
+    fn reduce<A: Access>(&self, m: &M, turn: &Turn<Self::Wire>, index: u32, own: Pack) -> Result<(), Left>;
     /// Takes what others have added, at several indices.
     fn gather<A: Access, const N: usize>(
         &self,
@@ -239,7 +268,9 @@ pub(super) trait Exchange<M: Machine> {
         turn: &Turn<Self::Wire>,
         window: Window,
         indices: [Option<u32>; N],
-    ) -> bool;
+    ) -> Result<(), Left>;
+    /// The packs of the output that are stored at `index`.
+    fn outputs(&self, m: &M, index: u32, visit: impl Fn(u32));
 }
 
 /// All other ranks, from the right neighbour on, so that no rank is stored to by all at once.

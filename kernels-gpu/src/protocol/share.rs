@@ -43,6 +43,13 @@ pub const fn part(packs: u64, world: u32, rank: Rank) -> Span {
     Span { start: min(each * rank.0 as u64, packs), end: min(each * (rank.0 as u64 + 1), packs) }
 }
 
+/// The parts of all ranks, of a call of the machine's.
+#[inline(always)]
+pub fn parts<M: Machine, T: Element>(m: &M) -> impl Iterator<Item = Span> {
+    let (packs, world) = (packs(T::DTYPE, m.elems()), m.world());
+    (0..world).map(move |rank| part(packs, world, Rank(rank)))
+}
+
 /// What a step handles at a time: a whole pack or one element.
 pub trait Unit: Copy {
     /// Loads it from `owner`'s `region`.

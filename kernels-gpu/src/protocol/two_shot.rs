@@ -20,14 +20,25 @@ use super::barrier::Barrier;
 use super::element::{Element, sum};
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack, Region};
-use super::share::{Step, Unit, for_each, load_inputs, packs, part};
+use super::poison::poison;
+use super::share::{Step, Unit, for_each, load_inputs, packs, part, parts};
 use super::spec::{Protocol, Scope};
+use super::wait::{Left, leave};
 use super::{call, stage};
 
 /// The kernel, for one thread of `W` ranks.
 #[inline(always)]
 pub fn two_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol) {
     let epoch = epoch::current(m);
+    if let Err(left) = steps::<M, T, W>(m, protocol, epoch) {
+        leave(m, epoch, left);
+        poison::<M, T>(m, parts::<M, T>(m));
+    }
+}
+
+#[inline(always)]
+fn steps<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) -> Result<(), Left> {
+    epoch.goes_on()?;
     let part_of = |rank| part(packs(T::DTYPE, m.elems()), W as u32, rank);
     if protocol.copy_in {
         // Part by part, so that block `b` copies what block `b` of each part's owner will read.
@@ -35,9 +46,7 @@ pub fn two_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protoco
             stage::copy_in::<M, T>(m, part_of(Rank(rank)), epoch);
         }
     }
-    if !call::start::<M, W>(m, protocol, epoch) {
-        return;
-    }
+    call::start::<M, W>(m, protocol, epoch)?;
 
     let own = part_of(m.rank());
     for_each::<M, T, 1>(m, own, &SumOwnPart::<T, W> { epoch, start: own.start, element: PhantomData });
@@ -46,9 +55,7 @@ pub fn two_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protoco
         Barrier { phase: Phase::Middle, scope: Scope::Block, order: protocol.middle, check: protocol.check, epoch };
     m.sync_block();
     middle.arrive::<M, W>(m);
-    if !m.sync_block_all(middle.wait::<M, W>(m)) {
-        return;
-    }
+    call::sync_all(m, middle.wait::<M, W>(m))?;
 
     // Each rank starts with its right neighbour, so that no owner is read by all at once.
     // The bound is the run-time one: unrolled, the kernel would be many times as long and no faster.
@@ -57,8 +64,7 @@ pub fn two_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protoco
         let span = part_of(owner);
         for_each::<M, T, 1>(m, span, &Gather::<T> { owner, start: span.start, element: PhantomData });
     }
-    // A wait that was given up has been reported, and there is nothing left to do or to leave out.
-    let _ = call::end::<M, W>(m, protocol, epoch);
+    call::end::<M, W>(m, protocol, epoch)
 }
 
 /// `rank` modulo `world`, for a `rank` below twice `world`.

@@ -18,6 +18,7 @@ use super::element::{Element, sum};
 use super::machine::{Landing, Machine, Pack};
 use super::push::{self, Access, Exchange, Lane, Turn, Window, Wire, peers};
 use super::share::{packs, part_packs};
+use super::wait::Left;
 
 /// The kernel, for one thread of `W` ranks.
 #[inline(always)]
@@ -106,14 +107,14 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Parts<T, W> {
     }
 
     #[inline(always)]
-    fn reduce<A: Access>(&self, m: &M, turn: &Turn<T::Wire>, index: u32, own: Pack) -> bool {
-        let Some(pack) = self.pack(m.rank(), index) else { return true };
-        let Some(terms) = turn.take_from_all::<M, W>(m, self.term(turn, index), own) else { return false };
+    fn reduce<A: Access>(&self, m: &M, turn: &Turn<T::Wire>, index: u32, own: Pack) -> Result<(), Left> {
+        let Some(pack) = self.pack(m.rank(), index) else { return Ok(()) };
+        let terms = turn.take_from_all::<M, W>(m, self.term(turn, index), own)?;
         // What others will have: a sum may have become the marker again, and all ranks store the same.
         let sum = T::Wire::decode(T::Wire::encode(sum::<M, T, W>(m, terms)));
         turn.push_to_all::<M, W>(m, self.sum(turn, index), sum);
         A::store(m, pack, sum);
-        true
+        Ok(())
     }
 
     #[inline(always)]
@@ -123,17 +124,28 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Parts<T, W> {
         turn: &Turn<T::Wire>,
         window: Window,
         indices: [Option<u32>; N],
-    ) -> bool {
+    ) -> Result<(), Left> {
         for owner in peers::<M, W>(m) {
             let packs = indices.map(|index| self.pack(owner, index?).filter(|&pack| window.has(pack)));
             let places: [_; N] = from_fn(|i| packs[i].and(indices[i]).map(|index| self.sum(turn, index)));
-            let Some(sums) = turn.take(m, owner, places) else { return false };
+            let sums = turn.take(m, owner, places)?;
             for i in 0..N {
                 if let Some(pack) = packs[i] {
                     A::store(m, pack, sums[i]);
                 }
             }
         }
-        true
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn outputs(&self, m: &M, index: u32, visit: impl Fn(u32)) {
+        let mut rank = 0;
+        while rank < m.world() {
+            if let Some(pack) = self.pack(Rank(rank), index) {
+                visit(pack);
+            }
+            rank += m.step(1);
+        }
     }
 }

@@ -2,8 +2,9 @@
 
 use core::mem::size_of;
 
-use super::abi::{AREA_ALIGN_BYTES, BANKS, FlagRow, MAX_BLOCKS, MAX_RANKS, PACK_BYTES, Phase, Rank};
+use super::abi::{AREA_ALIGN_BYTES, BANKS, Bank, FlagRow, MAX_BLOCKS, MAX_RANKS, PACK_BYTES, Phase, Rank};
 use super::push::Cursor;
+use super::signature::untold;
 
 /// Bytes from the start of the listener's workspace to the flag of `row` that only `emitter` writes.
 pub const fn flag_offset_bytes(row: FlagRow, emitter: Rank) -> usize {
@@ -18,10 +19,14 @@ pub const FLAGS_BYTES: usize = Phase::COUNT * BANKS * MAX_BLOCKS * MAX_RANKS * s
 const EPOCH_WORDS: usize = FLAGS_BYTES / size_of::<u64>() + MAX_BLOCKS;
 
 /// The 64-bit words at the start of a new workspace whose last call was that of `last_epoch`, which is 0 but in tests: each
-/// flag and epoch word is that, and each block's cursor is in the generation of that number, which is empty.
+/// flag and epoch word is that, each block's cursor is in the generation of that number, which is empty, and no rank has told
+/// what its next call is. Of `last_epoch` the low 62 bits count, so that no wrap comes near.
 pub fn first_words(last_epoch: u64) -> impl Iterator<Item = u64> {
+    let last_epoch = last_epoch & (u64::MAX >> 2);
     let cursor = Cursor { serial: last_epoch, used: 0, announced: false }.encode();
-    (0..EPOCH_WORDS).map(move |_| last_epoch).chain((0..MAX_BLOCKS).flat_map(move |_| cursor))
+    let epochs = (0..EPOCH_WORDS).map(move |_| last_epoch);
+    let cursors = (0..MAX_BLOCKS).flat_map(move |_| cursor);
+    epochs.chain(cursors).chain((0..BANKS * MAX_RANKS * 2).map(move |_| untold(last_epoch)))
 }
 
 /// Bytes from the start of a workspace to the epoch word of `block`.
@@ -39,11 +44,27 @@ const CURSOR_BYTES: usize = 2 * size_of::<u64>();
 // It is accessed as a whole.
 const _: () = assert!(cursor_offset_bytes(0).is_multiple_of(CURSOR_BYTES));
 
-/// Bytes from the start of a workspace to the word that says which wait was given up: 0, or a
-/// [`GaveUp`](super::status::GaveUp).
-pub const GAVE_UP_OFFSET_BYTES: usize = cursor_offset_bytes(MAX_BLOCKS as u32);
+/// Bytes from the start of the listener's workspace to the two words in which `emitter` tells what its call is, in the calls of one
+/// parity.
+pub const fn call_offset_bytes(bank: Bank, emitter: Rank) -> usize {
+    cursor_offset_bytes(MAX_BLOCKS as u32) + (bank.0 as usize * MAX_RANKS + emitter.0 as usize) * CALL_BYTES
+}
+
+/// Bytes of what a rank tells of a call.
+const CALL_BYTES: usize = 2 * size_of::<u64>();
+const _: () = assert!(call_offset_bytes(Bank(0), Rank(0)).is_multiple_of(CALL_BYTES));
+
+/// Bytes from the start of a workspace to the word that says why its rank stopped: 0, or a [`Stop`](super::status::Stop). The rank
+/// and its peers write it.
+pub const STOP_OFFSET_BYTES: usize = call_offset_bytes(Bank(BANKS as u32), Rank(0));
+/// Bytes from the start of a workspace to a byte for each rank, which is not 0 when that rank is gone.
+pub const GONE_OFFSET_BYTES: usize = STOP_OFFSET_BYTES + size_of::<u64>();
+/// Bytes from the start of a workspace to the set of ranks that this one has waited for in vain.
+pub const MISSING_OFFSET_BYTES: usize = GONE_OFFSET_BYTES + size_of::<u64>();
+/// Bytes from the start of a workspace to how long it did, in nanoseconds.
+pub const WAITED_OFFSET_BYTES: usize = MISSING_OFFSET_BYTES + size_of::<u64>();
 /// Bytes from the start of a workspace to the count of wrong elements that `verify` kernels keep.
-pub const WRONG_OFFSET_BYTES: usize = GAVE_UP_OFFSET_BYTES + size_of::<u64>();
+pub const WRONG_OFFSET_BYTES: usize = WAITED_OFFSET_BYTES + size_of::<u64>();
 /// Bytes from the start of a workspace to two words about the first wrong element: its index in the high half with its
 /// bits in the low half, then the call's epoch plus one, 0 while there is none.
 pub const FIRST_WRONG_OFFSET_BYTES: usize = WRONG_OFFSET_BYTES + size_of::<u64>();

@@ -10,14 +10,17 @@ use core::arch::asm;
 use core::arch::nvptx::{_block_dim_x, _block_idx_x, _grid_dim_x, _thread_idx_x};
 
 use crate::protocol::abi::{
-    Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GAVE_UP_OFFSET_BYTES, KernelArgs, MARKER, MAX_RANKS, PACK_BYTES,
-    Rank, WRONG_OFFSET_BYTES, cursor_offset_bytes, epoch_offset_bytes, flag_offset_bytes, landing_slot, step_to,
+    Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GONE_OFFSET_BYTES, KernelArgs, MARKER, MAX_RANKS,
+    MISSING_OFFSET_BYTES, PACK_BYTES, Rank, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES, WRONG_OFFSET_BYTES,
+    call_offset_bytes, cursor_offset_bytes, epoch_offset_bytes, flag_offset_bytes, landing_slot, step_to,
 };
 use crate::protocol::element::Element;
-use crate::protocol::epoch::Epoch;
+use crate::protocol::epoch::{self, Epoch};
 use crate::protocol::machine::{Landing, Machine, Pack, Region};
 use crate::protocol::push::{Cursor, Lane};
-use crate::protocol::status::{GaveUp, UNKNOWN_BUFFERS};
+use crate::protocol::signature::Signature;
+use crate::protocol::status::{Board, Ranks};
+use crate::protocol::wait::{Left, leave};
 
 /// A GPU thread of one of `W` ranks, with its kernel's arguments. If it is `CAPTURED`, the buffers of all ranks stand in the row
 /// that the arguments name, else in the arguments.
@@ -93,17 +96,8 @@ impl<'a, const W: usize, const CAPTURED: bool> Ptx<'a, W, CAPTURED> {
         if !CAPTURED || self.row_inputs[0] != 0 {
             return true;
         }
-        self.st_status(UNKNOWN_BUFFERS);
+        leave(self, epoch::current(self), Left::UNKNOWN_BUFFERS);
         false
-    }
-
-    #[inline(always)]
-    fn st_status(&self, word: u64) {
-        let address = self.args.workspace + GAVE_UP_OFFSET_BYTES as u64;
-        // SAFETY: a word of this rank's workspace. Several threads may write it; any of their words is a true answer.
-        unsafe {
-            asm!("st.volatile.global.u64 [{}], {}; // st_status", in(reg64) address, in(reg64) word, options(nostack));
-        }
     }
 
     #[inline(always)]
@@ -125,16 +119,37 @@ impl<'a, const W: usize, const CAPTURED: bool> Ptx<'a, W, CAPTURED> {
         word
     }
 
-    /// What [`Machine::report`] or the host left; volatile, since others write it while this kernel runs.
+    /// Two words that peers or the host write while this kernel runs.
     #[inline(always)]
-    fn ld_status(&self) -> u64 {
-        let word;
-        let address = self.args.workspace + GAVE_UP_OFFSET_BYTES as u64;
-        // SAFETY: a word of this rank's workspace.
+    fn ld_board(&self, address: u64) -> [u64; 2] {
+        let (stop, gone);
+        // SAFETY: aligned words of this rank's workspace, or of the page of its host.
         unsafe {
-            asm!("ld.volatile.global.u64 {}, [{}]; // ld_status", out(reg64) word, in(reg64) address, options(nostack))
+            asm!(
+                "ld.relaxed.sys.global.v2.u64 {{{}, {}}}, [{}]; // ld_board",
+                out(reg64) stop, out(reg64) gone, in(reg64) address,
+                options(nostack)
+            );
         }
-        word
+        [stop, gone]
+    }
+
+    /// That all are to stop.
+    #[inline(always)]
+    fn st_stop(&self, address: u64, stop: u64) {
+        // SAFETY: a word of a rank's workspace, or of the host's page. Several threads may write it; any of their words is a true
+        // answer.
+        unsafe {
+            asm!("st.relaxed.sys.global.u64 [{}], {}; // st_stop", in(reg64) address, in(reg64) stop, options(nostack));
+        }
+    }
+
+    /// Where `emitter` tells this rank, or `listener` is told by this rank, what a call is.
+    #[inline(always)]
+    fn call_word(workspace: u64, bank: Bank, emitter: Rank) -> u64 {
+        let (first, next) = (call_offset_bytes(Bank(0), Rank(0)), call_offset_bytes(Bank(1), Rank(0)));
+        let each = call_offset_bytes(Bank(0), Rank(1)) - first;
+        workspace + first as u64 + bank.0 as u64 * (next - first) as u64 + emitter.0 as u64 * each as u64
     }
 
     /// Waits until the kernel before in the stream has ended and is visible, and with it, if it waited in its turn, all
@@ -332,16 +347,84 @@ impl<const W: usize, const CAPTURED: bool> Machine for Ptx<'_, W, CAPTURED> {
         all != 0
     }
     #[inline(always)]
-    fn spin(&self, tries: u64) -> bool {
-        // Looked at rarely: once a wait was given up, or the host has abandoned the call, every other wait ends too.
-        !tries.is_multiple_of(1024) || {
-            let limit = self.args.poll_limit;
-            (limit == 0 || tries < limit) && self.ld_status() == 0
+    fn pause_to_look(&self, polls: u32) -> bool {
+        // Rarely: a look takes as long as a few polls, and is of use only where something is wrong.
+        polls.is_multiple_of(1024)
+    }
+    #[inline(always)]
+    fn now_ns(&self) -> u64 {
+        let now: u64;
+        // SAFETY: reads a special register.
+        unsafe { asm!("mov.u64 {}, %globaltimer;", out(reg64) now, options(nostack)) }
+        now
+    }
+    #[inline(always)]
+    fn timeout_ns(&self) -> u64 {
+        self.args.timeout_ns
+    }
+    #[inline(always)]
+    fn board(&self) -> Board {
+        const { assert!(GONE_OFFSET_BYTES == STOP_OFFSET_BYTES + 8 && STOP_OFFSET_BYTES.is_multiple_of(16)) };
+        let [stop, gone] = self.ld_board(self.args.workspace + STOP_OFFSET_BYTES as u64);
+        let [host_stop, host_gone] = self.ld_board(self.args.host_board);
+        Board { stop, host_stop, gone: Ranks::of_bytes(gone | host_gone) }
+    }
+    #[inline(always)]
+    fn tell_stop(&self, rank: Rank, stop: u64) {
+        let address = Self::select(&self.args.workspaces, rank) + STOP_OFFSET_BYTES as u64;
+        self.st_stop(address, stop);
+        // The host of this rank sees it there before it makes the next call.
+        if rank == self.rank() {
+            self.st_stop(self.args.host_board, stop);
         }
     }
     #[inline(always)]
-    fn report(&self, gave_up: GaveUp) {
-        self.st_status(gave_up.encode());
+    fn add_missing(&self, missing: Ranks, waited_ns: u64) {
+        let address = self.args.workspace + MISSING_OFFSET_BYTES as u64;
+        // SAFETY: words of this rank's workspace that only its own kernels write.
+        unsafe {
+            asm!("red.global.or.b64 [{}], {}; // red_missing", in(reg64) address, in(reg64) missing.0 as u64, options(nostack));
+            let address = self.args.workspace + WAITED_OFFSET_BYTES as u64;
+            asm!("red.global.max.u64 [{}], {}; // red_missing", in(reg64) address, in(reg64) waited_ns, options(nostack));
+        }
+    }
+    #[inline(always)]
+    fn trap_if_asked(&self) {
+        if self.args.traps != 0 {
+            // SAFETY: ends the kernel and its context, as the host asked for.
+            unsafe { asm!("trap;", options(nostack)) }
+        }
+    }
+
+    #[inline(always)]
+    fn signature(&self) -> Signature {
+        Signature(self.args.signature)
+    }
+    #[inline(always)]
+    fn tell_call(&self, listener: Rank, bank: Bank, [low, high]: [u64; 2]) {
+        let address = Self::call_word(Self::select(&self.args.workspaces, listener), bank, self.rank());
+        // SAFETY: two aligned words that only this rank writes.
+        unsafe {
+            asm!(
+                "st.relaxed.sys.global.v2.u64 [{}], {{{}, {}}}; // st_call",
+                in(reg64) address, in(reg64) low, in(reg64) high,
+                options(nostack)
+            );
+        }
+    }
+    #[inline(always)]
+    fn call_told(&self, emitter: Rank, bank: Bank) -> [u64; 2] {
+        let address = Self::call_word(self.args.workspace, bank, emitter);
+        let (low, high);
+        // SAFETY: two aligned words of this rank.
+        unsafe {
+            asm!(
+                "ld.relaxed.sys.global.v2.u64 {{{}, {}}}, [{}]; // ld_call",
+                out(reg64) low, out(reg64) high, in(reg64) address,
+                options(nostack)
+            );
+        }
+        [low, high]
     }
 
     #[inline(always)]
@@ -525,6 +608,13 @@ impl<const W: usize, const CAPTURED: bool> Machine for Ptx<'_, W, CAPTURED> {
         }
     }
 
+    #[inline(always)]
+    fn step(&self, by: u32) -> u32 {
+        let step;
+        // SAFETY: a register copied.
+        unsafe { asm!("mov.b32 {}, {};", out(reg32) step, in(reg32) by, options(nomem, nostack)) }
+        step
+    }
     #[inline(always)]
     fn ticks(&self) -> u32 {
         let ticks;

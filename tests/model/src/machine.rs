@@ -3,13 +3,14 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use allfold_kernels::protocol::abi::{FlagRow, MARKER, Rank};
+use allfold_kernels::protocol::abi::{Bank, FlagRow, MARKER, Rank};
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
+use allfold_kernels::protocol::signature::Signature;
 use allfold_kernels::protocol::spec::Order;
-use allfold_kernels::protocol::status::GaveUp;
+use allfold_kernels::protocol::status::{Board, Ranks, Stop};
 use loom::sync::atomic::{Ordering, fence};
 
 use crate::assumptions::{Assumption, Assumptions};
@@ -60,6 +61,8 @@ pub struct LoomMachine {
     /// Before which access the kernel waits for the kernel before it; `None`: it was launched when that one had ended,
     /// or has waited.
     pub waits_before: Cell<Option<Access>>,
+    /// Looks at the clock.
+    pub looks: Cell<u64>,
     /// Whether the last poll, or of landing places any since the last pause, gave less than what is there.
     pub stale: Cell<bool>,
 }
@@ -194,16 +197,41 @@ impl Machine for LoomMachine {
         let block = self.rank.0 * self.world.program.shape.blocks + self.block();
         self.world.blocks[block as usize].meet(ok, || ())
     }
-    fn spin(&self, tries: u64) -> bool {
+    fn pause_to_look(&self, polls: u32) -> bool {
+        let polls = u64::from(polls);
         let stale = self.stale.replace(false);
-        if self.world.patience.is_some_and(|patience| stale || tries > patience) {
+        if self.world.patience.is_some_and(|patience| stale || polls > patience) {
             loom::skip_branch();
         }
         loom::thread::yield_now();
-        tries < FAILED_POLLS_OF_A_HANG
+        // Or none: the last one, at which a wait looks again.
+        polls >= FAILED_POLLS_OF_A_HANG || polls == 0
     }
-    fn report(&self, gave_up: GaveUp) {
-        self.world.log.fail(Failure::Hang { waits: self.rank, missing: gave_up.missing, phase: gave_up.phase })
+    /// No time passes; but whoever looks at the clock has waited for ever.
+    fn now_ns(&self) -> u64 {
+        self.looks.replace(self.looks.get() + 1) + 1
+    }
+    fn timeout_ns(&self) -> u64 {
+        1
+    }
+    fn board(&self) -> Board {
+        Board::default()
+    }
+    fn tell_stop(&self, _: Rank, stop: u64) {
+        let missing = Stop::decode(stop).and_then(|stop| Some((stop.ranks.iter().next()?, stop.phase)));
+        let Some((missing, phase)) = missing else { unreachable!("a thread stops only when it waits for another") };
+        self.world.log.fail(Failure::Hang { waits: self.rank, missing, phase })
+    }
+    fn add_missing(&self, _: Ranks, _: u64) {}
+    fn signature(&self) -> Signature {
+        // Ranks make the same calls here. What they tell of them orders nothing, and would only be more to explore.
+        Signature::NONE
+    }
+    fn tell_call(&self, _: Rank, _: Bank, _: [u64; 2]) {
+        unreachable!("calls are not compared")
+    }
+    fn call_told(&self, _: Rank, _: Bank) -> [u64; 2] {
+        unreachable!("calls are not compared")
     }
 
     fn st_flag_volatile(&self, listener: Rank, row: FlagRow, epoch: Epoch) {

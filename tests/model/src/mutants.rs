@@ -8,7 +8,8 @@ use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::share::{packs, part_packs};
-use allfold_kernels::protocol::status::GaveUp;
+use allfold_kernels::protocol::signature::Signature;
+use allfold_kernels::protocol::status::{Board, Ranks};
 
 /// A fault of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,11 +271,32 @@ impl<M: Machine> Machine for Mutant<M> {
     fn landing_shared_packs(&self) -> u32 {
         self.inner.landing_shared_packs()
     }
-    fn spin(&self, tries: u64) -> bool {
-        self.inner.spin(tries)
+    fn pause_to_look(&self, polls: u32) -> bool {
+        self.inner.pause_to_look(polls)
     }
-    fn report(&self, gave_up: GaveUp) {
-        self.inner.report(gave_up)
+    fn now_ns(&self) -> u64 {
+        self.inner.now_ns()
+    }
+    fn timeout_ns(&self) -> u64 {
+        self.inner.timeout_ns()
+    }
+    fn board(&self) -> Board {
+        self.inner.board()
+    }
+    fn tell_stop(&self, rank: Rank, stop: u64) {
+        self.inner.tell_stop(rank, stop)
+    }
+    fn add_missing(&self, missing: Ranks, waited_ns: u64) {
+        self.inner.add_missing(missing, waited_ns)
+    }
+    fn signature(&self) -> Signature {
+        self.inner.signature()
+    }
+    fn tell_call(&self, listener: Rank, bank: Bank, words: [u64; 2]) {
+        self.inner.tell_call(listener, bank, words)
+    }
+    fn call_told(&self, emitter: Rank, bank: Bank) -> [u64; 2] {
+        self.inner.call_told(emitter, bank)
     }
     fn ld_elem<T: Element>(&self, region: Region, owner: Rank, elem: u64) -> Pack {
         self.inner.ld_elem::<T>(region, owner, elem)

@@ -120,7 +120,15 @@ impl Stream<'_> {
 
     fn machine(&self, call: u32, place: Option<(u32, u32)>) -> LoomMachine {
         let world = self.world.clone();
-        LoomMachine { world, rank: self.rank, place, call, waits_before: Cell::new(None), stale: Cell::new(false) }
+        LoomMachine {
+            world,
+            rank: self.rank,
+            place,
+            call,
+            waits_before: Cell::new(None),
+            looks: Cell::new(0),
+            stale: Cell::new(false),
+        }
     }
 
     fn kernel(&self, machine: LoomMachine) {

@@ -20,11 +20,6 @@ impl Machine for CpuMachine {
         MAX_RANKS
     }
 
-    fn poll_limit(&self) -> u64 {
-        // After the first few thousand, a poll sleeps for about a tenth of a millisecond.
-        100_000
-    }
-
     fn communicator(&self, world: usize, options: Options) -> allfold::Result<Communicator> {
         Communicator::cpu_with(world, options)
     }

@@ -87,11 +87,6 @@ impl Machine for CudaMachine {
         self.devices.len()
     }
 
-    fn poll_limit(&self) -> u64 {
-        // A poll of memory takes about a microsecond.
-        10_000_000
-    }
-
     fn communicator(&self, world: usize, options: Options) -> allfold::Result<Communicator> {
         Communicator::cuda_with(self.devices.get(..world).unwrap_or(&self.devices), options)
     }

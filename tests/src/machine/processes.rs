@@ -30,11 +30,6 @@ impl Machine for ProcessMachine<'_> {
         true
     }
 
-    fn poll_limit(&self) -> u64 {
-        // As for threads, and processes prepare their inputs each for itself.
-        300_000
-    }
-
     fn communicator(&self, world: usize, options: Options) -> allfold::Result<Communicator> {
         match world == self.most_ranks() {
             true => Communicator::connect_cpu_with(self.0, options),
@@ -80,10 +75,6 @@ impl Machine for CudaProcess<'_> {
 
     fn in_processes(&self) -> bool {
         true
-    }
-
-    fn poll_limit(&self) -> u64 {
-        self.gpu.poll_limit()
     }
 
     fn communicator(&self, world: usize, options: Options) -> allfold::Result<Communicator> {

@@ -87,6 +87,7 @@ properties! {
     sequences::rewritten_inputs: "an input may be overwritten right after the call";
     sequences::late_rank: "a rank that comes late is waited for";
     sequences::given_up: "a wait for a rank that does not come ends, and says for whom it was";
+    sequences::aborted: "an abort ends a communicator for all, and those who are left make a new one";
     splits::parts: "however a communicator is split, each part sums what its ranks have, in its own order";
     splits::parts_in_turn: "a communicator and its parts take turns";
     splits::parts_of_parts: "a part is split again, and outlives what it was split from";

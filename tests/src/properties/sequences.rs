@@ -1,7 +1,9 @@
 //! Sequences: calls of all kinds back to back, communicators that take turns, inputs that change at once, late ranks.
 
-use allfold::{Algorithm, Dtype, Error, InputMode, Limits, Options, Preset};
-use anyhow::{Context, Result, bail, ensure};
+use std::time::Duration;
+
+use allfold::{Algorithm, Delays, Dtype, Error, InputMode, Limits, Options, Preset};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::batch;
 use crate::call::Call;
@@ -106,6 +108,35 @@ pub(super) fn late_rank(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
+/// Asked for by any thread, also while a call is queued; what comes after is refused, and a new one is made of the same ranks.
+pub(super) fn aborted(bench: &Bench) -> Result<Outcome> {
+    if bench.machine.in_processes() {
+        return Ok(Outcome::Skipped("who aborts first is not said: `fault_processes` has it".into()));
+    }
+    let call = Call::new(Dtype::F32, 1000);
+    for world in bench.worlds() {
+        let mut comm = bench.communicator(world, bench.options(Preset::Allfold, 4096))?;
+        bench.run(&mut comm, &[call])?;
+        let aborter = comm.aborter();
+        std::thread::spawn(move || aborter.abort()).join().map_err(|_| anyhow!("an abort that panics"))?;
+        let error = comm.check().err().context("nothing was said of an abort")?;
+        ensure!(matches!(error, Error::Aborted { by: 0 }), "{error}");
+        let later = batch::run(bench.machine, &mut comm, &[call]).err().context("a call after an abort")?;
+        ensure!(matches!(later.downcast_ref(), Some(Error::Aborted { by: 0 })), "{later:#}");
+        // The first of them, whose memory a bench has for the first ranks of any communicator.
+        let survivors: Vec<_> = (0..=world / 2).filter(|&rank| rank < world).collect();
+        let mut left = comm.rebuild(&survivors)?;
+        ensure!(left.world() == survivors.len(), "{} ranks of {survivors:?}", left.world());
+        bench.run(&mut left, &[call])?;
+        let refused = [comm.rebuild(&[]).err(), comm.rebuild(&[0, 0]).err(), comm.rebuild(&[world]).err()];
+        let [Some(Error::Survivors { .. }), Some(Error::Survivors { .. }), Some(Error::NoSuchRank { .. })] = refused
+        else {
+            bail!("{refused:?}");
+        };
+    }
+    Ok(Outcome::Holds)
+}
+
 pub(super) fn given_up(bench: &Bench) -> Result<Outcome> {
     let most = bench.machine.most_ranks();
     if most < 2 {
@@ -114,15 +145,21 @@ pub(super) fn given_up(bench: &Bench) -> Result<Outcome> {
     if bench.machine.in_processes() && !bench.on_cpu() {
         return Ok(Outcome::Skipped("processes with GPUs do not say which of them is late".into()));
     }
-    // On the CPU a wait that may look once only is given up sooner or later; on GPUs a rank comes late.
-    let (poll_limit, late, most_calls) = if bench.on_cpu() { (1, None, 100_000) } else { (500, Some(1), 1) };
+    // A rank of a process, or on a GPU, comes late by itself; threads of the CPU are held up on their way, now this one and now that.
+    let by_itself = bench.machine.in_processes() || !bench.on_cpu();
+    let delays = Some(Delays { nanoseconds: 10_000_000, one_in: 2 }).filter(|_| !by_itself);
+    // Where others take the processor, both may be late.
+    let (late, most_calls) = (Some(1).filter(|_| by_itself), if bench.on_cpu() { 100 } else { 1 });
+    let dtype = Dtype::Bf16;
     // A rank that has given up registers nothing any more, and the others would wait for it.
     let alone = |(algorithm, input): &(Algorithm, InputMode)| input.staged() || algorithm.pushes();
     let forms = bench.forms(Preset::Allfold, 2).into_iter();
     for form in forms.filter(|form| !bench.machine.in_processes() || alone(form)) {
-        let options = Options { poll_limit: Some(poll_limit), ..bench.options(Preset::Allfold, 4096) };
+        let timeout = Some(Duration::from_millis(1));
+        let dtypes = vec![dtype];
+        let options = Options { timeout, delays, dtypes, ..bench.options(Preset::Allfold, 4096) };
         let mut comm = bench.communicator(2, options)?;
-        let call = Call { late, ..Call::new(Dtype::F32, 1000).by(form) };
+        let call = Call { late, ..Call::new(dtype, 1000).by(form) };
         let mut number = 0;
         let error = loop {
             number += 1;
@@ -133,11 +170,17 @@ pub(super) fn given_up(bench: &Bench) -> Result<Outcome> {
             }
         };
         let gave_up = error.downcast_ref::<Error>().with_context(|| format!("not an error of allfold: {error:#}"))?;
-        let Error::GaveUp { rank, missing, epoch, block, .. } = gave_up else { bail!("{gave_up:?}") };
-        ensure!(rank + missing == 1 && *epoch == number && *block < 256, "{gave_up:?} in call {number}");
-        ensure!(late.is_none_or(|late| late == *missing as usize), "{gave_up:?}, but rank {late:?} was late");
-        // What is said once is said again, and others are not concerned.
-        ensure!(comm.check().is_err(), "the second check said that all was well");
+        let Error::Timeout { waiting_rank, missing, epoch, block, waited, .. } = gave_up else { bail!("{gave_up:?}") };
+        ensure!(*missing == [1 - waiting_rank] && *epoch == number && *block < 256, "{gave_up:?} in call {number}");
+        ensure!(late.is_none_or(|late| late != *waiting_rank as usize), "{gave_up:?}, but rank {late:?} was late");
+        ensure!(*waited >= Duration::from_millis(1), "{gave_up:?}");
+        // What is said once is said again, also of every later call, and others are not concerned.
+        let again = comm.check().err().context("the second check said that all was well")?;
+        ensure!(again.to_string() == gave_up.to_string(), "{again} after {gave_up}");
+        let later =
+            batch::run(bench.machine, &mut comm, &[Call { late: None, ..call }]).err().context("a later call")?;
+        let later = later.downcast_ref::<Error>().with_context(|| format!("not an error of allfold: {later:#}"))?;
+        ensure!(later.to_string() == gave_up.to_string(), "{later} after {gave_up}");
         drop(comm);
         let mut next = bench.communicator(2, bench.options(Preset::Allfold, 4096))?;
         bench.run(&mut next, &[Call { late: None, ..call }])?;

@@ -1,5 +1,7 @@
 //! Streams: one communicator on several, and several communicators at once.
 
+use std::time::Duration;
+
 use allfold::cuda::{Graph, RawStream};
 use allfold::{Algorithm, CallOptions, Communicator, Dtype, Error, Options, Preset, RankBuffers, ReduceOp};
 use anyhow::{Context, Result, bail, ensure};
@@ -219,9 +221,9 @@ fn at_once(bench: &Bench, count: usize, largest: bool) -> Result<()> {
     let elems = 2 << 20;
     let output = elems * DTYPE.bytes();
     let streams = streams(bench.machine, 2, count)?;
-    // A tenth of the usual limit: long enough to tell a wait from a deadlock.
-    let poll_limit = Some(bench.machine.poll_limit() / 10);
-    let options = Options { poll_limit, ..bench.options(Preset::Allfold, output) };
+    // Long enough to tell a wait from a deadlock.
+    let timeout = Some(Duration::from_secs(2));
+    let options = Options { timeout, ..bench.options(Preset::Allfold, output) };
     let mut comms = Vec::new();
     for _ in 0..count {
         match bench.machine.communicator(2, options.clone()) {

@@ -5,12 +5,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use allfold_kernels::protocol::abi::{FlagRow, MARKER, MAX_BLOCKS, Rank};
+use allfold_kernels::protocol::abi::{Bank, FlagRow, MARKER, MAX_BLOCKS, Rank};
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
-use allfold_kernels::protocol::status::GaveUp;
+use allfold_kernels::protocol::signature::Signature;
+use allfold_kernels::protocol::status::{Board, Ranks, Stop};
 
 /// An access to data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +34,23 @@ pub struct Lone {
     pub elems: u64,
     pub lanes: u64,
     pub aligned: bool,
-    pub poll_limit: u64,
+    /// Looks at the clock, which goes on by one at each, before a wait ends; each poll is followed by one.
+    pub timeout_ns: u64,
+    pub clock: Cell<u64>,
+    /// What is left for it to see.
+    pub board: Cell<Board>,
+    /// What its call is, and what peers have told of theirs.
+    pub signature: Signature,
+    pub calls: HashMap<Rank, [u64; 2]>,
+    /// Whom it told what its call is.
+    pub told_calls: RefCell<Vec<(Rank, [u64; 2])>>,
+    /// Whom it told to stop, and what else it left word of.
+    pub stops: RefCell<Vec<(Rank, Stop)>>,
+    pub missing: RefCell<Vec<(Ranks, u64)>>,
+    /// Elements that hold no sum.
+    pub poisoned: RefCell<Vec<u64>>,
+    /// After so many polls, a flag that is looked at holds what is waited for.
+    pub comes_after: Option<u64>,
     /// What peers have told this rank, by row and emitter.
     pub flags: HashMap<(FlagRow, Rank), Epoch>,
     pub epochs: RefCell<Vec<Epoch>>,
@@ -42,7 +59,6 @@ pub struct Lone {
     pub shared_packs: u32,
     pub polls: Cell<u64>,
     pub told: RefCell<Vec<(Rank, FlagRow, Epoch)>>,
-    pub reports: RefCell<Vec<GaveUp>>,
     pub loads: RefCell<Vec<Access>>,
     pub stores: RefCell<Vec<Access>>,
     /// What every word of data holds.
@@ -68,14 +84,22 @@ impl Lone {
             elems,
             lanes,
             aligned: true,
-            poll_limit: 5,
+            timeout_ns: 3,
+            clock: Cell::new(1),
+            board: Cell::default(),
+            signature: Signature::NONE,
+            calls: HashMap::new(),
+            told_calls: RefCell::default(),
+            stops: RefCell::default(),
+            missing: RefCell::default(),
+            poisoned: RefCell::default(),
+            comes_after: None,
             flags: HashMap::new(),
             epochs: RefCell::new(vec![last; MAX_BLOCKS]),
             cursors: RefCell::new(vec![Cursor { serial: 0, used: 0, announced: false }; MAX_BLOCKS]),
             shared_packs: 0,
             polls: Cell::new(0),
             told: RefCell::default(),
-            reports: RefCell::default(),
             loads: RefCell::default(),
             stores: RefCell::default(),
             word: 0,
@@ -88,7 +112,12 @@ impl Lone {
 
     /// Before an access: none comes after a wait that was given up.
     fn goes_on(&self) {
-        assert!(self.reports.borrow().is_empty(), "it has given up, and goes on");
+        assert!(!self.left(), "it has given up, and goes on");
+    }
+
+    /// Whether it has left its call.
+    pub fn left(&self) -> bool {
+        self.epochs.borrow().iter().any(|epoch| epoch.is_stopped())
     }
 
     fn tell(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
@@ -101,6 +130,9 @@ impl Lone {
         self.goes_on();
         assert_ne!(emitter.0, self.rank, "a rank need not wait for itself");
         self.polls.set(self.polls.get() + 1);
+        if self.comes_after == Some(self.polls.get()) {
+            return self.epochs.borrow()[0].next();
+        }
         self.flags.get(&(row, emitter)).copied().unwrap_or(Epoch(0))
     }
 
@@ -150,12 +182,34 @@ impl Machine for Lone {
     fn sync_block_all(&self, ok: bool) -> bool {
         ok
     }
-    fn spin(&self, tries: u64) -> bool {
-        tries < self.poll_limit
+    fn pause_to_look(&self, _polls: u32) -> bool {
+        true
     }
-    fn report(&self, gave_up: GaveUp) {
+    fn now_ns(&self) -> u64 {
+        self.clock.replace(self.clock.get() + 1)
+    }
+    fn timeout_ns(&self) -> u64 {
+        self.timeout_ns
+    }
+    fn board(&self) -> Board {
+        self.board.get()
+    }
+    fn tell_stop(&self, rank: Rank, stop: u64) {
         // As the host will read it.
-        self.reports.borrow_mut().extend(GaveUp::decode(gave_up.encode()));
+        self.stops.borrow_mut().extend(Stop::decode(stop).map(|stop| (rank, stop)));
+    }
+    fn add_missing(&self, missing: Ranks, waited_ns: u64) {
+        self.missing.borrow_mut().push((missing, waited_ns));
+    }
+    fn signature(&self) -> Signature {
+        self.signature
+    }
+    fn tell_call(&self, listener: Rank, _bank: Bank, words: [u64; 2]) {
+        self.told_calls.borrow_mut().push((listener, words));
+    }
+    fn call_told(&self, emitter: Rank, _bank: Bank) -> [u64; 2] {
+        assert_ne!(emitter.0, self.rank, "a rank need not wait for itself");
+        self.calls.get(&emitter).copied().unwrap_or_default()
     }
     fn st_flag_volatile(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
         self.tell(listener, row, epoch);
@@ -173,7 +227,7 @@ impl Machine for Lone {
         self.epochs.borrow()[block as usize]
     }
     fn st_epoch(&self, block: u32, epoch: Epoch) {
-        self.goes_on();
+        assert!(epoch.is_stopped() || !self.left(), "it has given up, and goes on");
         self.epochs.borrow_mut()[block as usize] = epoch;
     }
     fn ld_cursor(&self, block: u32) -> Cursor {
@@ -195,8 +249,15 @@ impl Machine for Lone {
         self.loads.borrow_mut().push(Access { region, owner, elem, elems: 1 });
         Pack([self.word & (u32::MAX >> (32 - 8 * T::DTYPE.bytes())), 0, 0, 0])
     }
-    fn st_elem<T: Element>(&self, region: Region, elem: u64, _value: Pack) {
-        self.goes_on();
+    fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack) {
+        if self.left() {
+            assert_eq!(
+                (region, value.0[0]),
+                (Region::Output, u32::MAX),
+                "all that is left to do is to poison the output"
+            );
+            return self.poisoned.borrow_mut().push(elem);
+        }
         self.stores.borrow_mut().push(Access { region, owner: self.rank(), elem, elems: 1 });
     }
     fn push_pack(&self, listener: Rank, at: Landing, value: Pack) {

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File};
 use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,6 +24,8 @@ const SEAT: &str = "ALLFOLD_TEST_SEAT";
 const FOLDER: &str = "allfold-meet-";
 /// After so long a test is stuck.
 const LIMIT: Duration = Duration::from_secs(120);
+/// The signal that ends a process at once.
+const KILL: i32 = 9;
 
 /// Which run of a test's it is: of how many ranks, and which of those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +54,12 @@ pub fn tell(seat: &dyn Rendezvous, word: &str) -> Vec<String> {
 
 /// [`on`] for all ranks, which have met.
 pub fn on_all(test: &str, case: Case, body: impl FnOnce(&Unix)) {
-    on(test, case, &(0..case.0).collect::<Vec<_>>(), |guest| {
+    on_all_but(test, case, None, body);
+}
+
+/// [`on_all`], where the process of one rank is killed on the way.
+pub fn on_all_but(test: &str, case: Case, killed: Option<u32>, body: impl FnOnce(&Unix)) {
+    in_processes(test, case, &(0..case.0).collect::<Vec<_>>(), killed, |guest| {
         let seat = guest.join(Instant::now() + LIMIT).expect("all ranks come");
         // After it rank 0 has all that it needs to serve the others.
         seat.barrier(Instant::now() + LIMIT).expect("all ranks come");
@@ -62,6 +70,10 @@ pub fn on_all(test: &str, case: Case, body: impl FnOnce(&Unix)) {
 /// Runs `body` in a process for each of `ranks`, of the world of `case`. `test` is the name of the test that calls this, and
 /// each rank another run of it: what a test does beside this it does in each.
 pub fn on(test: &str, case: Case, ranks: &[u32], body: impl FnOnce(&Guest)) {
+    in_processes(test, case, ranks, None, body);
+}
+
+fn in_processes(test: &str, case: Case, ranks: &[u32], killed: Option<u32>, body: impl FnOnce(&Guest)) {
     let Case(world, number) = case;
     if let Ok(seat) = std::env::var(SEAT) {
         let words: Vec<_> = seat.splitn(5, ' ').collect();
@@ -92,7 +104,8 @@ pub fn on(test: &str, case: Case, ranks: &[u32], body: impl FnOnce(&Guest)) {
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
         };
-        if !status.success() {
+        let right = if killed == Some(*rank) { status.signal() == Some(KILL) } else { status.success() };
+        if !right {
             let _ = writeln!(failures, "rank {rank} of {case:?}: {status}");
             said.drain(..).for_each(|said| failures += &said.join().expect("it only reads"));
         }

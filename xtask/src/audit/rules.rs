@@ -18,7 +18,7 @@ enum Width {
 }
 
 /// Every access of the PTX machine: its name, what it moves, and the instructions that it may be.
-const ACCESSES: [(&str, Width, &[&str]); 20] = [
+const ACCESSES: [(&str, Width, &[&str]); 23] = [
     ("st_flag_volatile", Width::Control, &["st.volatile.global.u64"]),
     ("ld_flag_volatile", Width::Control, &["ld.volatile.global.u64"]),
     ("st_flag_release", Width::Control, &["st.release.sys.global.u64"]),
@@ -36,8 +36,11 @@ const ACCESSES: [(&str, Width, &[&str]); 20] = [
     ("st_word", Width::Narrow, &["st.global.u64", "st.global.u32"]),
     ("ld_cursor", Width::Narrow, &["ld.global.v2.u64"]),
     ("st_cursor", Width::Narrow, &["st.global.v2.u64"]),
-    ("ld_status", Width::Control, &["ld.volatile.global.u64"]),
-    ("st_status", Width::Control, &["st.volatile.global.u64"]),
+    ("st_call", Width::Control, &["st.relaxed.sys.global.v2.u64"]),
+    ("ld_call", Width::Control, &["ld.relaxed.sys.global.v2.u64"]),
+    ("ld_board", Width::Control, &["ld.relaxed.sys.global.v2.u64"]),
+    ("st_stop", Width::Control, &["st.relaxed.sys.global.u64"]),
+    ("red_missing", Width::Control, &["red.global.or.b64", "red.global.max.u64"]),
     ("red_word", Width::Control, &["red.global.add.u64"]),
 ];
 

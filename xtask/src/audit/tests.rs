@@ -70,6 +70,10 @@ fn a_fence_that_is_weaker_or_dearer_and_landing_data_of_another_scope() {
         "must be",
     );
     found("bar.sync \t0;", "st.global.v4.u32 [%rd1], {%r1, %r1, %r1, %r1}; // st_landing", KERNEL, "must be");
+    // What all ranks must see, told to one GPU.
+    let stop = "st.relaxed.gpu.global.u64 [%rd1], %rd2; // st_stop";
+    found("bar.sync \t0;", stop, KERNEL, "must be");
+    found("bar.sync \t0;", "ld.global.v2.u64 {%rd1, %rd2}, [%rd5]; // ld_call", KERNEL, "must be");
     // A flag that may land apart from its data.
     let words = "st.relaxed.sys.global.v4.u32 [%rd1], {%r1, %r1, %r1, %r1}; // st_landing_pairs";
     found("bar.sync \t0;", words, KERNEL, "must be");

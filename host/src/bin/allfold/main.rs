@@ -90,8 +90,12 @@ fn in_words(error: &anyhow::Error) -> String {
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
+    use allfold::Error;
     let gave_up = |e: &(dyn std::error::Error + 'static)| {
-        matches!(e.downcast_ref(), Some(allfold::Error::GaveUp { .. } | allfold::Error::PeerGone { .. }))
+        matches!(
+            e.downcast_ref(),
+            Some(Error::Timeout { .. } | Error::PeerGone { .. } | Error::Disagreement { .. } | Error::Aborted { .. })
+        )
     };
     if error.chain().any(gave_up) { 1 } else { 2 }
 }
@@ -117,7 +121,14 @@ mod tests {
         let refused = anyhow::Error::from(allfold::Error::WorldSize { world: 9 }).context("a bench");
         assert_eq!(exit_code(&refused), 2);
         let phase = allfold::Phase::Start;
-        let gave_up = allfold::Error::GaveUp { rank: 0, block: 0, missing: 1, phase, epoch: 7 };
+        let gave_up = allfold::Error::Timeout {
+            waiting_rank: 0,
+            missing: vec![1],
+            phase,
+            block: 0,
+            epoch: 7,
+            waited: std::time::Duration::from_secs(1),
+        };
         assert_eq!(exit_code(&anyhow::Error::from(gave_up).context("a bench")), 1);
     }
 }

@@ -72,17 +72,6 @@ impl Target {
         }
     }
 
-    /// What the command line says, else several seconds' worth; `None`: wait without end.
-    pub fn poll_limit(&self, args: &RanksArgs) -> Option<u64> {
-        let usual = match self {
-            // A poll sleeps for 0.1 ms once a wait is long.
-            Target::Cpu { .. } => 100_000,
-            // A poll is a load from the GPU's own memory: 0.2 µs at the least, more when it acquires.
-            Target::Cuda { .. } => 20_000_000,
-        };
-        Some(args.poll_limit.unwrap_or(usual)).filter(|&polls| polls > 0)
-    }
-
     /// Blocks that each rank can have when the GPUs are theirs alone; `None` for CPU ranks.
     pub fn all_blocks(&self) -> Option<u32> {
         let Target::Cuda { devices } = self else { return None };

@@ -1,10 +1,12 @@
 //! Which packs a thread of a push has, and in which order it takes them.
 
 use core::array::from_fn;
+use core::convert::Infallible;
 
 use super::super::element::Element;
 use super::super::machine::{Machine, Pack};
 use super::super::share::packs;
+use super::super::wait::Left;
 use super::{Access, Exchange, Turn};
 
 /// A range of packs. 32 bits count the packs of the largest landing slot, and halve the arithmetic of a thread.
@@ -98,14 +100,20 @@ impl Lane {
         window: Window,
         lead: Option<Pack>,
     ) {
-        self.all::<A>(|index, is_first| {
+        let sent: Result<(), Infallible> = self.all::<A, _>(|index, is_first| {
             let lead = if is_first { lead } else { load::<M, A>(m, window, exchange.lead(m, index)) };
             exchange.send::<A>(m, turn, window, index, lead);
-            true
+            Ok(())
         });
+        match sent {
+            Ok(()) => (),
+        }
     }
 
-    /// Adds and takes all that this thread does; `lead` is from [`Lane::load_lead`]. False: a peer was given up.
+    /// Adds and takes all that this thread does; `lead` is from [`Lane::load_lead`].
+    ///
+    /// # Errors
+    /// A wait ended before all had landed.
     #[inline(always)]
     pub(super) fn receive<M: Machine, A: Access, E: Exchange<M>>(
         &self,
@@ -114,15 +122,16 @@ impl Lane {
         exchange: &E,
         window: Window,
         lead: Option<Pack>,
-    ) -> bool {
-        self.all::<A>(|index, is_first| {
+    ) -> Result<(), Left> {
+        self.all::<A, _>(|index, is_first| {
             let is_lead = is_first && E::LEADS_WITH_OWN;
             let own = if is_lead { lead } else { load::<M, A>(m, window, exchange.own(m, index)) };
             match own {
                 Some(own) => exchange.reduce::<A>(m, turn, index, own),
-                None => true,
+                None => Ok(()),
             }
-        }) && match A::KEEPS_FIRST {
+        })?;
+        match A::KEEPS_FIRST {
             true => self.gather::<M, A, E, 4>(m, turn, exchange, window),
             false => self.gather::<M, A, E, 1>(m, turn, exchange, window),
         }
@@ -137,35 +146,39 @@ impl Lane {
         turn: &Turn<E::Wire>,
         exchange: &E,
         window: Window,
-    ) -> bool {
+    ) -> Result<(), Left> {
         let mut index = self.first;
         while index < self.end {
             let indices = from_fn(|ahead| Some(index + ahead as u32 * self.stride).filter(|&index| index < self.end));
-            if !exchange.gather::<A, N>(m, turn, window, indices) {
-                return false;
-            }
+            exchange.gather::<A, N>(m, turn, window, indices)?;
             index += N as u32 * self.stride;
         }
-        true
+        Ok(())
     }
 
     /// `step` for each index, and whether it is the first one, whose pack was kept.
     #[inline(always)]
-    fn all<A: Access>(&self, step: impl Fn(u32, bool) -> bool) -> bool {
+    fn all<A: Access, E>(&self, step: impl Fn(u32, bool) -> Result<(), E>) -> Result<(), E> {
         let mut index = self.first;
         if A::KEEPS_FIRST && index < self.end {
-            if !step(index, true) {
-                return false;
-            }
+            step(index, true)?;
             index += self.stride;
         }
         while index < self.end {
-            if !step(index, false) {
-                return false;
-            }
+            step(index, false)?;
             index += self.stride;
         }
-        true
+        Ok(())
+    }
+
+    /// `visit` for each index.
+    #[inline(always)]
+    pub(super) fn each<M: Machine>(&self, m: &M, visit: impl Fn(u32)) {
+        let mut index = self.first;
+        while index < self.end {
+            visit(index);
+            index += m.step(self.stride);
+        }
     }
 }
 

@@ -14,7 +14,7 @@ mod tune;
 pub use launch::LaunchArgs;
 pub use parse::{Algo, algorithm_name};
 use parse::{algorithm, named, size};
-pub use shared::{Backend, ProtocolArgs, RanksArgs};
+pub use shared::{Backend, ProtocolArgs, RanksArgs, Waits};
 pub use stress::StressArgs;
 pub use tune::TuneArgs;
 

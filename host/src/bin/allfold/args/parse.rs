@@ -1,5 +1,7 @@
 //! How values of the command line are read: names that the library has, and sizes.
 
+use std::time::Duration;
+
 use allfold::Algorithm;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
@@ -59,6 +61,12 @@ pub fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(unit).ok_or_else(|| "more bytes than there are addresses".to_owned())
 }
 
+/// A time in seconds: `10`, `0.5`.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| "a time is a number of seconds: 10, 0.5".to_owned())?;
+    Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +88,16 @@ mod tests {
         }
         for text in ["", "K", "1.5M", "-1", "4T", "iB", "4 K", "17179869184G", "1KK", "µ"] {
             assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_seconds_and_parts_of_them() {
+        assert_eq!(seconds("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(seconds("0.25"), Ok(Duration::from_millis(250)));
+        assert_eq!(seconds("0"), Ok(Duration::ZERO));
+        for text in ["", "-1", "s", "1s", "inf", "NaN", "1e300"] {
+            assert!(seconds(text).is_err(), "{text}");
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Options that several commands have: where the ranks are, and which protocol they follow.
 
+use std::time::Duration;
+
 use allfold::{MAX_RANKS, Order, Preset, Reuse, Scope};
 use clap::{Args, ValueEnum};
 
-use super::parse::named;
+use super::parse::{named, seconds};
 use crate::choice::{END, ORDERS, SCOPES, end_name, order_name, scope_name};
 
 const RANKS: &str = "Ranks";
@@ -26,9 +28,28 @@ pub struct RanksArgs {
     /// Launch each kernel when the one before it has ended, and not early (programmatic dependent launch)
     #[arg(long, help_heading = RANKS)]
     pub no_early_launch: bool,
-    /// Polls after which a wait for a peer is given up, 0: never [default: several seconds' worth]
-    #[arg(long, value_name = "N", help_heading = RANKS)]
-    pub poll_limit: Option<u64>,
+    /// Seconds after which a rank waits no more for a peer, 0: never
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds, help_heading = RANKS)]
+    pub timeout: Duration,
+    /// Ranks do not compare what each call is
+    #[arg(long, help_heading = RANKS)]
+    pub no_compare: bool,
+}
+
+/// What a communicator does when ranks do not come, or do something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// How long a rank waits; `None`: for ever.
+    pub timeout: Option<Duration>,
+    /// Whether ranks compare their calls.
+    pub compare_calls: bool,
+}
+
+impl RanksArgs {
+    /// What the command line says of waits.
+    pub fn waits(&self) -> Waits {
+        Waits { timeout: Some(self.timeout).filter(|timeout| !timeout.is_zero()), compare_calls: !self.no_compare }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::case::Repeats;
 use super::report::Report;
-use crate::args::{Algo, BenchArgs, Vs};
+use crate::args::{Algo, BenchArgs, Vs, Waits};
 use crate::choice::Choice;
 use crate::here;
 use crate::nccl;
@@ -41,7 +41,7 @@ pub struct Settings {
     threads: Option<u32>,
     max_blocks: Option<u32>,
     early_launch: bool,
-    poll_limit: Option<u64>,
+    waits: Waits,
     /// Why the ranks are where nobody asked for them.
     chosen: Option<String>,
 }
@@ -72,7 +72,7 @@ impl Settings {
         } else {
             args.bytes.clone()
         };
-        let poll_limit = target.poll_limit(&args.ranks);
+        let waits = args.ranks.waits();
         Ok(Settings {
             target,
             sizes,
@@ -92,7 +92,7 @@ impl Settings {
             threads: args.threads,
             max_blocks: args.ranks.max_blocks,
             early_launch: !args.ranks.no_early_launch,
-            poll_limit,
+            waits,
             chosen,
         })
     }
@@ -118,7 +118,8 @@ impl Settings {
             algorithms: self.algorithms(),
             tuning: self.tuning.clone(),
             capacity_bytes,
-            poll_limit: self.poll_limit,
+            timeout: self.waits.timeout,
+            compare_calls: self.waits.compare_calls,
             stamps: true,
             // A grid that was asked for is one to hold blocks for; and nobody else is here to leave any to.
             max_blocks: self.max_blocks.or(self.blocks).or_else(|| self.target.all_blocks()),
@@ -207,6 +208,8 @@ pub fn ladder(min: u64, max: u64, factor: u64) -> Result<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use clap::Parser;
 
     use super::*;
@@ -282,9 +285,12 @@ mod tests {
     }
 
     #[test]
-    fn no_poll_limit_is_asked_for_by_zero() {
-        assert_eq!(settings("--poll-limit 0").expect("possible").options().poll_limit, None);
-        assert_eq!(settings("--poll-limit 9").expect("possible").options().poll_limit, Some(9));
-        assert!(settings("").expect("possible").options().poll_limit.is_some());
+    fn no_timeout_is_asked_for_by_zero() {
+        let timeout = |line| settings(line).expect("possible").options().timeout;
+        assert_eq!(timeout("--timeout 0"), None);
+        assert_eq!(timeout("--timeout 0.5"), Some(Duration::from_millis(500)));
+        assert_eq!(timeout(""), Some(Duration::from_secs(10)));
+        let compared = |line| settings(line).expect("possible").options().compare_calls;
+        assert!(compared("") && !compared("--no-compare"));
     }
 }

@@ -17,10 +17,8 @@ use crate::gpus::Gpus;
 use crate::here;
 
 const LIMIT: Duration = Duration::from_secs(20);
-/// A second or two of a GPU's polls.
-const GPU_POLL_LIMIT: u64 = 4_000_000;
-/// About two seconds of a CPU rank's polls.
-const CPU_POLL_LIMIT: u64 = 20_000;
+/// How long a rank waits for the other.
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// A page, and enough to pass every cache on the way.
 const COPY_BYTES: [usize; 2] = [4 << 10, 64 << 20];
 const TIMED_COPIES: usize = 8;
@@ -106,7 +104,7 @@ pub fn together(gpus: &[Device; 2]) -> [Outcome; 2] {
     [Algorithm::OneShot, Algorithm::TwoShot].map(|algorithm| {
         let gpus = gpus.clone();
         outcome(move || {
-            let options = options(algorithm, GPU_POLL_LIMIT);
+            let options = options(algorithm);
             let comm = &mut Communicator::cuda_with(&[gpus[0].ordinal, gpus[1].ordinal], options)?;
             let streams = Gpus::new(&gpus)?;
             let call = CallOptions { algorithm: Some(algorithm), ..CallOptions::default() };
@@ -118,17 +116,17 @@ pub fn together(gpus: &[Device; 2]) -> [Outcome; 2] {
 /// A call between two CPU ranks, verified; in µs.
 pub fn cpu_ranks() -> Outcome {
     outcome(|| {
-        let comm = &mut Communicator::cpu_with(2, options(Algorithm::OneShot, CPU_POLL_LIMIT))?;
+        let comm = &mut Communicator::cpu_with(2, options(Algorithm::OneShot))?;
         verified(&mut CpuBed::<f32>::new(comm, CallOptions::default(), CALLS, CALL_BYTES, false))
     })
 }
 
-fn options(algorithm: Algorithm, poll_limit: u64) -> Options {
+fn options(algorithm: Algorithm) -> Options {
     Options {
         dtypes: vec![Dtype::F32],
         algorithms: vec![algorithm],
         capacity_bytes: CALL_BYTES as u64,
-        poll_limit: Some(poll_limit),
+        timeout: Some(TIMEOUT),
         stamps: true,
         ..Options::default()
     }

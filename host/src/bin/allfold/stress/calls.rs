@@ -37,7 +37,9 @@ pub fn run(settings: &Settings, cell: &Cell, gpus: Option<&Gpus>) -> Result<Outc
     };
     let gave_up = match comm.check() {
         Ok(()) => None,
-        Err(error @ Error::GaveUp { .. }) => Some(error.to_string()),
+        Err(error @ (Error::Timeout { .. } | Error::PeerGone { .. } | Error::Disagreement { .. })) => {
+            Some(error.to_string())
+        }
         Err(error) => return Err(error.into()),
     };
     let world = comm.world() as u32;

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 
 use super::cells::{Cell, cells};
 use super::report::Report;
-use crate::args::StressArgs;
+use crate::args::{StressArgs, Waits};
 use crate::here;
 use crate::target::{Described, Target};
 
@@ -21,7 +21,7 @@ pub struct Settings {
     pub traffic: bool,
     calls: u64,
     delays: Option<Delays>,
-    poll_limit: Option<u64>,
+    waits: Waits,
     blocks: u32,
     threads: u32,
     /// Whether the cells follow one protocol, of which something can be said beforehand.
@@ -55,7 +55,7 @@ impl Settings {
             traffic: args.traffic,
             calls: args.calls.unwrap_or(calls),
             delays: delays(args),
-            poll_limit: target.poll_limit(&args.ranks),
+            waits: args.ranks.waits(),
             blocks: args.blocks.unwrap_or(blocks),
             threads: args.threads.unwrap_or(threads),
             one_protocol: !args.matrix && !args.presets,
@@ -82,7 +82,8 @@ impl Settings {
             capacity_bytes,
             // Room for one call: so each push begins a generation, and announces that.
             landing_bytes: Some(capacity_bytes),
-            poll_limit: self.poll_limit,
+            timeout: self.waits.timeout,
+            compare_calls: self.waits.compare_calls,
             stamps: true,
             cpu_shape: (self.blocks, self.threads),
             ..Options::default()
@@ -160,7 +161,7 @@ mod tests {
         let settings = settings("").expect("possible");
         let options = settings.options(&settings.cells[0]);
         assert_eq!((options.capacity_bytes, settings.elems), (16 << 10, 8 << 10));
-        assert!(options.stamps && options.poll_limit.is_some());
+        assert!(options.stamps && options.timeout.is_some());
         assert_eq!(settings.notes(), [""; 0]);
     }
 

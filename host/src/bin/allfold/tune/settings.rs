@@ -7,7 +7,7 @@ use allfold::tuning::{Declared, Origin};
 use allfold::{Dtype, InputMode, Options};
 use anyhow::{Result, bail};
 
-use crate::args::TuneArgs;
+use crate::args::{TuneArgs, Waits};
 use crate::bench::ladder;
 use crate::here;
 use crate::target::Target;
@@ -27,7 +27,7 @@ pub struct Settings {
     pub out: PathBuf,
     max_blocks: Option<u32>,
     early_launch: bool,
-    poll_limit: Option<u64>,
+    waits: Waits,
     /// Why the ranks are where nobody asked for them.
     pub chosen: Option<String>,
 }
@@ -61,7 +61,7 @@ impl Settings {
         if max == 0 {
             bail!("--max {}: there is no element to sum", args.max.unwrap_or(0));
         }
-        let poll_limit = target.poll_limit(&args.ranks);
+        let waits = args.ranks.waits();
         Ok(Settings {
             target,
             sizes: ladder(LEAST_BYTES.min(max), max, 2)?,
@@ -71,7 +71,7 @@ impl Settings {
             out: args.out.clone(),
             max_blocks: args.ranks.max_blocks.or(multiprocessors),
             early_launch: !args.ranks.no_early_launch,
-            poll_limit,
+            waits,
             chosen,
         })
     }
@@ -85,7 +85,8 @@ impl Settings {
             capacity_bytes: self.sizes.iter().copied().fold(default.capacity_bytes, u64::max),
             max_blocks: self.max_blocks,
             early_launch: self.early_launch,
-            poll_limit: self.poll_limit,
+            timeout: self.waits.timeout,
+            compare_calls: self.waits.compare_calls,
             stamps: true,
             ..default
         }

@@ -1,12 +1,13 @@
 //! What the tracer writes down of each operation. Uses `tracer`, `cell`.
 
-use allfold_kernels::protocol::abi::{FlagRow, Rank};
+use allfold_kernels::protocol::abi::{Bank, FlagRow, Rank};
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::share::part;
-use allfold_kernels::protocol::status::GaveUp;
+use allfold_kernels::protocol::signature::Signature;
+use allfold_kernels::protocol::status::{Board, Ranks};
 
 use super::super::cell::{self, MOST_BLOCKS, RANKS, Weakened};
 use super::{Expected, SUM, Tracer};
@@ -51,11 +52,33 @@ impl Machine for Tracer<'_> {
         self.sync_block();
         ok
     }
-    fn spin(&self, _: u64) -> bool {
+    fn pause_to_look(&self, _: u32) -> bool {
         unreachable!("each poll ends at once")
     }
-    fn report(&self, _: GaveUp) {
+    fn now_ns(&self) -> u64 {
         unreachable!("each poll ends at once")
+    }
+    fn timeout_ns(&self) -> u64 {
+        unreachable!("each poll ends at once")
+    }
+    fn board(&self) -> Board {
+        unreachable!("each poll ends at once")
+    }
+    fn tell_stop(&self, _: Rank, _: u64) {
+        unreachable!("each poll ends at once")
+    }
+    fn add_missing(&self, _: Ranks, _: u64) {
+        unreachable!("each poll ends at once")
+    }
+    fn signature(&self) -> Signature {
+        // What ranks tell of their calls orders nothing.
+        Signature::NONE
+    }
+    fn tell_call(&self, _: Rank, _: Bank, _: [u64; 2]) {
+        unreachable!("calls are not compared")
+    }
+    fn call_told(&self, _: Rank, _: Bank) -> [u64; 2] {
+        unreachable!("calls are not compared")
     }
 
     fn st_flag_volatile(&self, listener: Rank, row: FlagRow, epoch: Epoch) {
