@@ -22,6 +22,8 @@ use crate::tuning::{self, Row};
 
 mod capture;
 mod connect;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod register;
 mod split;
 mod stamps;

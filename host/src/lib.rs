@@ -143,6 +143,9 @@ pub mod cpu;
 pub mod cuda;
 mod element;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod hash;
 mod members;
 mod memory;

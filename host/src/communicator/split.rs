@@ -9,7 +9,7 @@ use crate::processes::{Meeting, of_seats, open_line};
 use crate::rendezvous::Line;
 
 /// What a rank asks for: its color, if it is to be in a part at all, and its key.
-type Seat = (Option<u32>, i32);
+pub(super) type Seat = (Option<u32>, i32);
 
 impl Communicator {
     /// A communicator over the ranks that give the same `color` as this one, in the order of their keys, and of their ranks
@@ -124,11 +124,11 @@ fn parts(seats: &[Seat]) -> BTreeMap<u32, Vec<u32>> {
 }
 
 /// A seat in bytes: its key, then its color, if any.
-fn encode((color, key): Seat) -> Vec<u8> {
+pub(super) fn encode((color, key): Seat) -> Vec<u8> {
     [&key.to_le_bytes()[..], color.map(u32::to_le_bytes).as_slice().as_flattened()].concat()
 }
 
-fn decode(word: &[u8]) -> Option<Seat> {
+pub(super) fn decode(word: &[u8]) -> Option<Seat> {
     let (&key, color) = word.split_first_chunk()?;
     let color = if color.is_empty() { None } else { Some(u32::from_le_bytes(color.try_into().ok()?)) };
     Some((color, i32::from_le_bytes(key)))

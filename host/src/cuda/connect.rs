@@ -55,7 +55,7 @@ impl Ready {
 
 /// What a rank tells the others of its GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Told {
+pub(super) struct Told {
     /// By which GPUs are told from each other: each process counts them in its own way.
     uuid: String,
     name: String,
@@ -64,12 +64,12 @@ struct Told {
 }
 
 impl Told {
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let numbers: Vec<_> = self.max_threads.iter().map(u32::to_string).collect();
         format!("{}\n{}\n{}\n{}", self.uuid, self.name, self.max_blocks, numbers.join(" ")).into_bytes()
     }
 
-    fn decode(word: &[u8]) -> Option<Told> {
+    pub(super) fn decode(word: &[u8]) -> Option<Told> {
         let text = str::from_utf8(word).ok()?;
         let mut lines = text.lines();
         let (uuid, name) = (lines.next()?.to_owned(), lines.next()?.to_owned());
