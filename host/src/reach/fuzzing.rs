@@ -101,3 +101,19 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     seeds.extend([one, pieces, not, both]);
     seeds
 }
+
+/// What was found: an offset that is inside what the other told, and beyond what any process can have.
+#[cfg(test)]
+#[test]
+fn a_buffer_that_no_process_has_room_for_is_refused() {
+    let span = Span { address: 0, bytes: u64::MAX };
+    let allocations = vec![Allocation { span, id: 7, shared: Shared::Ipc([9; IPC_BYTES]) }];
+    let told = Told { process: [3; 16], allocations, buffers: vec![(0, u64::MAX - OWN.bytes, OWN.bytes)] }.encode();
+    let told = [&[0][..], &(told.len() as u64).to_le_bytes(), &told].concat();
+    let script = script(&[told, vec![0], vec![0]]);
+    let ranks = Scripted::new(&script);
+    let meeting = Meeting::new(&ranks, Duration::from_secs(60)).expect("a rank of the world");
+    let mut reach = Reach::new(Nowhere, Members::one(0, Scripted::WORLD), 0);
+    let error = reach.register(Some(&meeting), Ok(&[OWN])).expect_err("it is nowhere");
+    assert!(matches!(error, Error::RankFailed { rank: 1, .. }), "{error}");
+}
