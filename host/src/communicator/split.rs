@@ -7,6 +7,7 @@ use super::{Backend, Communicator};
 use crate::error::{Error, Result};
 use crate::processes::{Meeting, of_seats, open_line};
 use crate::rendezvous::Line;
+use crate::watch;
 
 /// What a rank asks for: its color, if it is to be in a part at all, and its key.
 pub(super) type Seat = (Option<u32>, i32);
@@ -57,6 +58,7 @@ impl Communicator {
     /// those of [`Communicator::connect_cpu_with`] and [`Communicator::connect_cuda_with`], with ranks as this communicator
     /// counts them; after [`Error::Rendezvous`] it cannot be split any more, and works on.
     pub fn split_each(&mut self, seats: &[Seat]) -> Result<Vec<Communicator>> {
+        let _split = watch::split(self.members.first, self.members.world).entered();
         let local = self.members.local as usize;
         let right = match seats.len() == local {
             true => self.check_not_ended(),
