@@ -7,6 +7,7 @@ use allfold_kernels::protocol::abi::{Dtype, MAX_RANKS, Rank};
 use allfold_kernels::protocol::status::{Stop, Why};
 
 use crate::buffers::{RankBuffers, RawBuffers};
+use crate::counters::Counted;
 use crate::cpu::CpuRanks;
 use crate::cuda::CudaRanks;
 use crate::element::Element;
@@ -18,11 +19,15 @@ use crate::processes::Watch;
 use crate::rendezvous::{Line, Seed};
 use crate::request::Request;
 use crate::setup::prepare;
+use crate::spans;
 use crate::stop;
 use crate::tuning::{self, Row};
 
+mod calls;
 mod capture;
 mod connect;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod rebuild;
 mod register;
 mod split;
@@ -49,6 +54,7 @@ pub struct Communicator {
     seed: Option<Seed>,
     /// Where ranks that are processes of their own meet again.
     line: Option<Line>,
+    counted: Counted,
 }
 
 impl fmt::Debug for Communicator {
@@ -100,6 +106,7 @@ impl Communicator {
     /// [`Error::WorldSize`], [`Error::NoSuchForm`], [`Error::CapacityTooLarge`], [`Error::LandingTooLarge`], [`Error::Grid`] for a `cpu_shape` that
     /// cannot be, [`Error::Table`] for a table of GPUs, [`Error::Host`] when memory or threads run out.
     pub fn cpu_with(world: usize, options: Options) -> Result<Communicator> {
+        let _create = spans::create("CPU ranks", world).entered();
         let (world, layout, limits) = prepare(world, &options, Options::CPU_LANDING_BYTES)?;
         let ranks = CpuRanks::new(layout, &options, limits)?;
         Ok(Communicator::of(Members::all(world), options, Backend::Cpu(Box::new(ranks))))
@@ -121,13 +128,15 @@ impl Communicator {
     /// [`Error::LaunchBlocking`], [`Error::NoSuchDevice`], [`Error::Table`], [`Error::TooOld`], [`Error::NoPeerAccess`],
     /// [`Error::TooFewQueues`], [`Error::NotResident`], [`Error::KernelTooLarge`], [`Error::PtxRefused`], and [`Error::Driver`] when a driver call fails.
     pub fn cuda_with(devices: &[u32], options: Options) -> Result<Communicator> {
+        let _create = spans::create("GPUs", devices.len()).entered();
         let (world, layout, limits) = prepare(devices.len(), &options, Options::LANDING_BYTES)?;
         let ranks = CudaRanks::new(devices, layout, &options, limits)?;
         Ok(Communicator::of(Members::all(world), options, Backend::Cuda(Box::new(ranks))))
     }
 
     fn of(members: Members, options: Options, backend: Backend) -> Communicator {
-        Communicator { options, members, backend, _watch: None, seed: None, line: None }
+        let counted = Counted::default();
+        Communicator { options, members, backend, _watch: None, seed: None, line: None, counted }
     }
 
     /// Ranks of this communicator, in whatever process.
@@ -175,30 +184,11 @@ impl Communicator {
         self.all_reduce_with(buffers, op, &CallOptions::default()).map(drop)
     }
 
-    /// [`Communicator::all_reduce`] with the algorithm, input mode or grid asked for. Returns how the call is done.
-    ///
-    /// # Errors
-    /// As [`Communicator::all_reduce`].
-    pub fn all_reduce_with<T: Element>(
-        &mut self,
-        buffers: &[RankBuffers<'_, T>],
-        op: ReduceOp,
-        call: &CallOptions,
-    ) -> Result<Plan> {
-        let raw = self.raw_of(buffers)?;
-        // SAFETY: `RankBuffers` borrow their memory, or their makers promised that it lives as long.
-        unsafe { self.all_reduce_raw(T::DTYPE, &raw[..buffers.len()], op, call) }
-    }
-
-    /// [`Communicator::all_reduce_with`] for a dtype known at run time only.
+    /// [`Communicator::all_reduce_raw`], uncounted.
     ///
     /// # Safety
-    /// - Host memory: each buffer is live, of its length, and not accessed by anyone else until this returns.
-    /// - Device memory: as for [`RankBuffers::device_raw`].
-    ///
-    /// # Errors
-    /// As [`Communicator::all_reduce`].
-    pub unsafe fn all_reduce_raw(
+    /// As there.
+    unsafe fn launch(
         &mut self,
         dtype: Dtype,
         buffers: &[RawBuffers<'_>],
@@ -211,10 +201,12 @@ impl Communicator {
         self.check_goes_on()?;
         self.check_place(buffers)?;
         let request = Request::of(self.members, dtype, buffers, call.registered)?;
-        let plan = Plan::choose(&request, call, &self.options, self.limits(), self.rows())?;
+        let choose = || Plan::choose(&request, call, &self.options, self.limits(), self.rows());
+        let plan = spans::plan(&request).in_scope(choose)?;
         if request.elems == 0 {
             return Ok(plan);
         }
+        let _launch = spans::launch(&request, &plan).entered();
         self.check_turns(buffers)?;
         let peers = self.peers(&request, &plan, buffers, call)?;
         self.take_turns(buffers)?;

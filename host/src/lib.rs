@@ -151,6 +151,13 @@
 //! });
 //! ```
 //!
+//! # Watching it
+//!
+//! [`Communicator::counters`] are plain numbers: calls and bytes, by algorithm, captured, replayed and refused. For whoever subscribes to
+//! `tracing`, a communicator opens spans: `create`, `connect`, `split`, `register`, `release`, `capture` and `finish_capture` at level
+//! debug, and of each call `plan` and `launch` at level trace, with dtype, bytes, algorithm and grid; `replay` likewise. On GPUs a
+//! span ends when the call is launched. Spans that nobody asked for take no memory.
+//!
 //! # In a project of your own
 //!
 //! `cust` looks for a CUDA installation when it is built. Where there is none, any folder that holds an (empty) folder
@@ -174,10 +181,14 @@ compile_error!("allfold is for Linux: it shares memory by memfd, and descriptors
 mod arguments;
 mod buffers;
 mod communicator;
+mod counters;
 pub mod cpu;
 pub mod cuda;
 mod element;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod hash;
 mod members;
 mod memory;
@@ -188,6 +199,7 @@ mod reach;
 pub mod rendezvous;
 mod request;
 mod setup;
+mod spans;
 mod stop;
 pub mod tuning;
 
@@ -202,6 +214,7 @@ pub use allfold_kernels::protocol::verify::{stamp, stamp_sum};
 
 pub use buffers::{Place, RankBuffers, RawBuffers};
 pub use communicator::{Captured, Communicator};
+pub use counters::{Count, Counters};
 pub use element::Element;
 pub use error::{Error, Result};
 pub use memory::Memory;

@@ -1,6 +1,8 @@
 //! Which algorithm and how large a grid: limits as rows of data, each with where it comes from. `table.rs` and `read.rs` have
 //! tables that a user measured.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod read;
 mod table;
 

@@ -1,4 +1,6 @@
 //! A rank whose peers do not come: it leaves, says for whom it waited and in which barrier, and touches nothing more.
+//!
+//! Long: all ways in which a call is left, of every form that has barriers.
 
 mod lone;
 

@@ -67,6 +67,7 @@ on_processes! {
     finished_later: 2 3 8;
     rows_come_back: 2 3;
     captured_differently: 2 3;
+    counted: 1 3;
     made_and_dropped: 2;
     idle: 8;
 }

@@ -11,6 +11,7 @@ mod bundle;
 mod debian;
 mod driver_symbols;
 mod examples;
+mod fuzz;
 mod model;
 mod mpi;
 mod shell;
@@ -41,6 +42,14 @@ enum Command {
     },
     /// Build the examples for other libraries' memory, and run them on the CPU
     Examples,
+    /// Give everything that reads bytes of others bytes of libFuzzer's: needs a nightly and a C++ compiler
+    Fuzz {
+        /// For how long, each target
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// This one alone
+        target: Option<String>,
+    },
     /// Ask the kernels, under a model checker, which barrier each all-reduce needs, and write docs/barriers.md
     Model {
         /// Write nothing; fail if the page is not what the model says
@@ -69,6 +78,7 @@ fn main() -> ExitCode {
         Command::AuditPtx { check } => audit_ptx::run(check),
         Command::DriverSymbols { check } => driver_symbols::run(check),
         Command::Examples => examples::run(),
+        Command::Fuzz { seconds, target } => fuzz::run(seconds, target.as_deref()),
         Command::Model { check, quick, text } => model::run(check, quick, text),
         Command::Mpi => mpi::run(),
         Command::Test => test::run(),

@@ -81,7 +81,7 @@ pub fn on_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-/// All files under `dir` with the extension `ext`, sorted; none when there is no such folder.
+/// All files under `dir` with the extension `ext`, sorted; none when there is no such folder. What Cargo built is left out.
 ///
 /// # Errors
 ///
@@ -93,7 +93,7 @@ pub fn files(dir: &Path, ext: &str) -> Result<Vec<PathBuf>> {
         for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
-                folders.push(entry.path());
+                folders.extend((entry.file_name() != "target").then(|| entry.path()));
             } else if entry.path().extension().is_some_and(|e| e == ext) {
                 found.push(entry.path());
             }

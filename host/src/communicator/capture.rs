@@ -8,12 +8,14 @@ use allfold_kernels::protocol::abi::Rank;
 use allfold_kernels::protocol::status::{Stop, Why};
 
 use super::{Backend, Communicator, of_backend};
+use crate::counters::Recorded;
 use crate::cpu::CpuRecording;
 use crate::cuda::{Graph, RawStream};
 use crate::error::{Error, Result};
+use crate::spans;
 
 /// What [`Communicator::capture`] recorded on the local ranks.
-pub struct Captured(Work);
+pub struct Captured(Work, Recorded);
 
 enum Work {
     Cpu(CpuRecording),
@@ -63,6 +65,8 @@ impl Communicator {
             ranks.reach().pending()
         });
         let owner = self.owner();
+        let _capture = spans::capture(self.members.first).entered();
+        let capturing = self.counted.begin();
         // What a panic leaves is put right below, and then it goes on.
         let captured = catch_unwind(AssertUnwindSafe(|| self.capture_work(streams, record)));
         if self.owner() != owner {
@@ -76,7 +80,8 @@ impl Communicator {
             }
             of_backend!(&mut self.backend, ranks => ranks.reach_mut().forget_after(pending));
         }
-        captured.unwrap_or_else(|panic| resume_unwind(panic)).map(Captured)
+        let recorded = self.counted.end(capturing);
+        captured.unwrap_or_else(|panic| resume_unwind(panic)).map(|work| Captured(work, recorded))
     }
 
     /// Which communicator this is.
@@ -113,6 +118,18 @@ impl Communicator {
     /// [`Error::RankCount`], [`Error::SharedStream`], [`Error::OtherStream`]; [`Error::Driver`] when a launch fails, and
     /// [`Error::Ended`] after that; on the CPU those of [`Communicator::check`].
     pub unsafe fn replay(&mut self, captured: &Captured, streams: &[RawStream<'_>]) -> Result<()> {
+        let _replay = spans::replay(self.members.first).entered();
+        // SAFETY: the caller's promise.
+        let done = unsafe { self.launch_again(captured, streams) };
+        self.count_error(&done);
+        done.inspect(|()| self.counted.replay(&captured.1))
+    }
+
+    /// [`Communicator::replay`], uncounted.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn launch_again(&mut self, captured: &Captured, streams: &[RawStream<'_>]) -> Result<()> {
         self.check_goes_on()?;
         match (&captured.0, &mut self.backend) {
             (Work::Cpu(recording), Backend::Cpu(ranks)) => {

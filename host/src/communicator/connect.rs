@@ -13,6 +13,7 @@ use crate::plan::Limits;
 use crate::processes::{Meeting, Watch, agree, describe, open_line};
 use crate::rendezvous::{Line, Rendezvous, Seed};
 use crate::setup::{check_captured_calls, prepare};
+use crate::spans;
 
 impl Communicator {
     /// This process's rank of `rendezvous`' ranks, each on the CPU of this machine and in a process of its own, made for what
@@ -72,6 +73,7 @@ impl Communicator {
     }
 
     fn connect(on: On, rendezvous: &dyn Rendezvous, options: Options) -> Result<Communicator> {
+        let _connect = spans::connect(on.name(), rendezvous.rank(), rendezvous.world()).entered();
         let meeting = Meeting::new(rendezvous, options.connect_timeout)?;
         let world = meeting.members().world;
         let prepared = || {

@@ -9,6 +9,7 @@ use crate::plan::Plan;
 use crate::processes::Meeting;
 use crate::reach::{Recorded, Registered, Registration, Span};
 use crate::request::Request;
+use crate::spans;
 
 impl Communicator {
     /// Makes a buffer of each rank reachable for all, so that calls copy nothing: `spans` are those of
@@ -36,6 +37,7 @@ impl Communicator {
     /// [`Error::Driver`],
     /// [`Error::Host`], and on the other ranks [`Error::RankFailed`]; [`Error::Rendezvous`]; [`Error::Ended`].
     pub unsafe fn register(&mut self, spans: &[Span]) -> Result<Registration> {
+        let _register = spans::register(self.members.first, spans.first().map_or(0, |span| span.bytes)).entered();
         let local = self.members.local as usize;
         let right = match spans.len() == local {
             true => self.check_goes_on().map(|()| spans),
@@ -52,6 +54,7 @@ impl Communicator {
     /// [`Error::NotRegistered`], [`Error::Driver`], and on the other ranks [`Error::RankFailed`];
     /// [`Error::Disagreement`] where ranks release different ones: no rank's is gone then. [`Error::Rendezvous`].
     pub fn release(&mut self, registration: Registration) -> Result<()> {
+        let _release = spans::release(self.members.first).entered();
         let timeout = self.options.connect_timeout;
         let meeting = self.line.as_ref().map(|line| Meeting::new(line, timeout)).transpose()?;
         of_backend!(&mut self.backend, ranks => {
@@ -85,6 +88,7 @@ impl Communicator {
     /// [`Error::NotShareable`]; otherwise as [`Communicator::register`]. Then the graphs captured since the last time
     /// must not be launched: their kernels would find no buffers, leave at once, and [`Communicator::check`] says so.
     pub fn finish_capture(&mut self) -> Result<()> {
+        let _finish_capture = spans::finish_capture(self.members.first).entered();
         let right = self.check_goes_on();
         let Some(line) = &self.line else { return right };
         let meeting = Meeting::new(line, self.options.connect_timeout)?;

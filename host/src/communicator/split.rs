@@ -7,9 +7,10 @@ use super::{Backend, Communicator};
 use crate::error::{Error, Result};
 use crate::processes::{Meeting, of_seats, open_line};
 use crate::rendezvous::Line;
+use crate::spans;
 
 /// What a rank asks for: its color, if it is to be in a part at all, and its key.
-type Seat = (Option<u32>, i32);
+pub(super) type Seat = (Option<u32>, i32);
 
 impl Communicator {
     /// A communicator over the ranks that give the same `color` as this one, in the order of their keys, and of their ranks
@@ -57,6 +58,7 @@ impl Communicator {
     /// those of [`Communicator::connect_cpu_with`] and [`Communicator::connect_cuda_with`], with ranks as this communicator
     /// counts them; after [`Error::Rendezvous`] it cannot be split any more, and works on.
     pub fn split_each(&mut self, seats: &[Seat]) -> Result<Vec<Communicator>> {
+        let _split = spans::split(self.members.first, self.members.world).entered();
         let local = self.members.local as usize;
         let right = match seats.len() == local {
             true => self.check_goes_on(),
@@ -124,11 +126,11 @@ fn parts(seats: &[Seat]) -> BTreeMap<u32, Vec<u32>> {
 }
 
 /// A seat in bytes: its key, then its color, if any.
-fn encode((color, key): Seat) -> Vec<u8> {
+pub(super) fn encode((color, key): Seat) -> Vec<u8> {
     [&key.to_le_bytes()[..], color.map(u32::to_le_bytes).as_slice().as_flattened()].concat()
 }
 
-fn decode(word: &[u8]) -> Option<Seat> {
+pub(super) fn decode(word: &[u8]) -> Option<Seat> {
     let (&key, color) = word.split_first_chunk()?;
     let color = if color.is_empty() { None } else { Some(u32::from_le_bytes(color.try_into().ok()?)) };
     Some((color, i32::from_le_bytes(key)))

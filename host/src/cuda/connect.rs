@@ -56,7 +56,7 @@ impl Ready {
 
 /// What a rank tells the others of its GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Told {
+pub(super) struct Told {
     /// By which GPUs are told from each other: each process counts them in its own way.
     uuid: String,
     name: String,
@@ -65,18 +65,22 @@ struct Told {
 }
 
 impl Told {
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let numbers: Vec<_> = self.max_threads.iter().map(u32::to_string).collect();
         format!("{}\n{}\n{}\n{}", self.uuid, self.name, self.max_blocks, numbers.join(" ")).into_bytes()
     }
 
-    fn decode(word: &[u8]) -> Option<Told> {
+    pub(super) fn decode(word: &[u8]) -> Option<Told> {
         let text = str::from_utf8(word).ok()?;
-        let mut lines = text.lines();
-        let (uuid, name) = (lines.next()?.to_owned(), lines.next()?.to_owned());
-        let max_blocks = lines.next()?.parse().ok()?;
-        let numbers = lines.next()?.split(' ').map(|number| number.parse().ok()).collect::<Option<Vec<_>>>()?;
-        Some(Told { uuid, name, max_blocks, max_threads: numbers.try_into().ok()? })
+        // Not `lines`, which would take what ends otherwise, and leave out the end of it.
+        let [uuid, name, max_blocks, numbers] = text.split('\n').collect::<Vec<_>>().try_into().ok()?;
+        let numbers = numbers.split(' ').map(|number| number.parse().ok()).collect::<Option<Vec<_>>>()?;
+        Some(Told {
+            uuid: uuid.to_owned(),
+            name: name.to_owned(),
+            max_blocks: max_blocks.parse().ok()?,
+            max_threads: numbers.try_into().ok()?,
+        })
     }
 }
 
@@ -166,5 +170,8 @@ mod tests {
         for word in [&b""[..], b"a\nb\nc\n1 2 3 4 5 6", b"a\nb\n1\n1 2 3", b"\xff\nb\n1\n1 2 3 4 5 6"] {
             assert_eq!(Told::decode(word), None);
         }
+        assert_eq!(Told::decode(b"a\nb\n1\n1 2 3 4 5 6\nand more"), None);
+        let odd = Told { name: "a name\r".into(), ..told };
+        assert_eq!(Told::decode(&odd.encode()), Some(odd));
     }
 }

@@ -19,6 +19,8 @@
 mod connect;
 pub mod device;
 pub(crate) mod driver;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 pub mod graph;
 mod kernels;
 pub mod peer;

@@ -40,12 +40,19 @@ pub struct Target {
     modules: &'static [(&'static str, &'static str)],
 }
 
+/// A file's text. Fuzzing goes without: it is much, and a compiler takes very long to instrument it.
+macro_rules! text {
+    ($($part:expr),*) => {
+        if cfg!(fuzzing) { "" } else { include_str!(concat!($($part),*)) }
+    };
+}
+
 macro_rules! target {
     ($name:literal, $compute_capability:expr, $($module:literal)*) => {
         Target {
             name: $name,
             compute_capability: $compute_capability,
-            modules: &[$(($module, include_str!(concat!("../../ptx/", $name, "/", $module, ".ptx")))),*],
+            modules: &[$(($module, text!("../../ptx/", $name, "/", $module, ".ptx"))),*],
         }
     };
     ($name:literal, $compute_capability:expr) => {
@@ -74,8 +81,7 @@ impl Target {
 
     /// The PTX version that the files are written in, as `7.8`.
     pub fn ptx_version(&self) -> &'static str {
-        let text = self.modules.first().map_or("", |&(_, text)| text);
-        text.lines().find_map(|line| line.strip_prefix(".version ")).unwrap_or("unknown").trim()
+        self.modules.first().map_or(UNKNOWN, |&(_, text)| version(text))
     }
 
     /// One module with just these entry points, which may come from several files; those that share a kernel get one.
@@ -101,13 +107,21 @@ impl Target {
     }
 }
 
+/// The PTX version of a file that names none.
+const UNKNOWN: &str = "unknown";
+
+/// The PTX version that a file names.
+pub(super) fn version(text: &str) -> &str {
+    text.lines().find_map(|line| line.strip_prefix(".version ")).unwrap_or(UNKNOWN).trim()
+}
+
 /// What stands before the first entry point.
-fn header(text: &str) -> &str {
+pub(super) fn header(text: &str) -> &str {
     text.find(".visible .entry ").map_or(text, |end| &text[..end])
 }
 
 /// From `.visible .entry NAME(` to the brace that ends it, the only one at the start of a line.
-fn entry<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+pub(super) fn entry<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let start = text.find(&format!(".visible .entry {name}("))?;
     let length = text[start..].find("\n}\n")? + "\n}\n".len();
     Some(&text[start..start + length])

@@ -70,7 +70,7 @@ pub(crate) fn exchange(meeting: &Meeting<'_>, own: &[BorrowedFd<'_>]) -> Result<
 }
 
 /// What a rank tells of its inbox, and of what it sends.
-struct Told {
+pub(super) struct Told {
     address: Token,
     token: Token,
     /// Descriptors that it sends.
@@ -78,7 +78,11 @@ struct Told {
 }
 
 impl Told {
-    fn decode(word: &[u8]) -> Option<Told> {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        Writer::default().bytes(&self.address).bytes(&self.token).u32(self.count).0
+    }
+
+    pub(super) fn decode(word: &[u8]) -> Option<Told> {
         let mut from = Reader(word);
         let (address, token, count) = (from.array()?, from.array()?, from.u32()?);
         from.end(Told { address, token, count })
@@ -106,7 +110,7 @@ impl Inbox {
     }
 
     fn tell(&self, count: usize) -> Vec<u8> {
-        Writer::default().bytes(&self.address).bytes(&self.token).u32(count as u32).0
+        Told { address: self.address, token: self.token, count: count as u32 }.encode()
     }
 
     /// What all other ranks have sent, until each one's are `most`, or all that it has.

@@ -31,6 +31,8 @@
 
 mod agreement;
 mod descriptors;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod host;
 mod line;
 mod meeting;

@@ -160,11 +160,13 @@ fn map<S: Sharing>(
         };
         starts.push((start, mapping));
     }
-    let buffer = |&(index, offset, _): &(u32, u64, u64)| {
+    let buffer = |&(index, offset, bytes): &(u32, u64, u64)| {
         let (start, mapping) = &starts[index as usize];
-        (start + offset, Some(Arc::clone(mapping)))
+        let address = start.checked_add(offset).filter(|address| address.checked_add(bytes).is_some());
+        let failed = || Error::RankFailed { rank, why: "it told of a buffer that no process has room for".to_owned() };
+        Ok((address.ok_or_else(failed)?, Some(Arc::clone(mapping))))
     };
-    Ok(told.buffers.iter().map(buffer).collect())
+    told.buffers.iter().map(buffer).collect()
 }
 
 /// Refuses what cannot be shared and buffers of different lengths; on every rank the same.

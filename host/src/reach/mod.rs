@@ -22,6 +22,8 @@ use crate::error::Result;
 mod allocation;
 mod captured;
 mod exchange;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod registration;
 mod span;
 mod table;

@@ -24,12 +24,12 @@ pub(super) const PROTOCOL: u32 = 1;
 /// The version of this crate.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-const MAGIC: [u8; 8] = *b"allfold\0";
+pub(super) const MAGIC: [u8; 8] = *b"allfold\0";
 const VERSION_BYTES: usize = 32;
 pub(super) const OPENING_BYTES: usize = MAGIC.len() + 4 + NONCE_BYTES;
-const CLAIM_BYTES: usize = 12 + VERSION_BYTES;
+pub(super) const CLAIM_BYTES: usize = 12 + VERSION_BYTES;
 pub(super) const HELLO_BYTES: usize = CLAIM_BYTES + PROOF_BYTES;
-const WELCOME_BYTES: usize = 1 + PROOF_BYTES;
+pub(super) const WELCOME_BYTES: usize = 1 + PROOF_BYTES;
 
 /// What a rank says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

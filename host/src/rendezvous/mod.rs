@@ -48,6 +48,8 @@ mod environment;
 mod error;
 mod failure;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod handshake;
 mod hub;
 mod line;
@@ -55,7 +57,7 @@ mod local;
 mod meeting;
 #[cfg(feature = "mpi")]
 mod mpi;
-#[cfg(any(test, feature = "mpi"))]
+#[cfg(any(test, fuzzing, feature = "mpi"))]
 mod said;
 mod seat;
 mod secret;

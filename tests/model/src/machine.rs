@@ -1,4 +1,6 @@
 //! One GPU thread as loom sees it.
+//!
+//! Long: so that the whole machine is in one file.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,6 @@
 //! A machine with one fault: how a protocol is weakened without touching the source of the kernels.
+//!
+//! Long: a mutant passes on all that it does not change.
 
 use std::cell::Cell;
 

@@ -3,6 +3,7 @@
 use crate::suite::Property;
 
 mod captured;
+mod counters;
 mod device_memory;
 mod epochs;
 mod forms;
@@ -20,7 +21,7 @@ mod typed;
 mod values;
 
 /// Those that ask for nothing but what a process sees of its own rank.
-pub const OF_PROCESSES: [&str; 28] = [
+pub const OF_PROCESSES: [&str; 29] = [
     "small_lengths",
     "lengths_by_powers",
     "sizes_others_failed_at",
@@ -47,6 +48,7 @@ pub const OF_PROCESSES: [&str; 28] = [
     "finished_later",
     "rows_come_back",
     "captured_differently",
+    "counted",
     "made_and_dropped",
     "idle",
 ];
@@ -107,6 +109,7 @@ properties! {
     captured::rows_come_back: "a graph that is gone gives back what its calls held";
     captured::captured_differently: "ranks that captured different calls are told so, and nothing is summed";
     graphs::graphs: "captured calls do nothing until they are replayed, and then what they must";
+    counters::counted: "what a communicator counts of its calls is what was called";
     hot_path::a_call_is_a_launch: "a call costs its caller a launch a rank, and no memory";
     refusals::refused_lengths: "lengths that differ between ranks or buffers, buffers for another number of ranks";
     refusals::refused_addresses: "pointers that cannot be";

@@ -1,4 +1,6 @@
 //! One thread of one rank, alone: its peers are the flags that a test sets, and all that it does is written down.
+//!
+//! Long: so that the whole machine is in one file.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 

@@ -19,6 +19,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, soc
 use super::handshake::Claim;
 use super::stream::Stream;
 use super::{Line, Local, Rendezvous, RendezvousError, Secret, Tcp, Ticket, Unix, local};
+use crate::fuzzing::Random;
 
 type Result<T> = std::result::Result<T, RendezvousError>;
 
@@ -187,42 +188,4 @@ fn each<T: Send>(ranks: impl IntoIterator<Item = u32>, work: impl Fn(u32) -> T +
 /// The error of each; the deadline must not have been awaited.
 fn errors<T>(results: Vec<Result<T>>) -> Vec<RendezvousError> {
     results.into_iter().map(|result| result.err().expect("an error")).collect()
-}
-
-/// Numbers that look random: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next() as u8).collect()
-    }
-
-    /// These bytes with something wrong: a bit turned, an end missing, something more, or all of them others.
-    fn spoil(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let mut spoiled = bytes.to_vec();
-        match self.below(4) {
-            0 if !bytes.is_empty() => spoiled[self.below(bytes.len())] ^= 1 << self.below(8),
-            1 => spoiled.truncate(self.below(bytes.len())),
-            2 => {
-                let count = 1 + self.below(64);
-                spoiled.extend(self.bytes(count));
-            }
-            _ => {
-                let count = self.below(2 * bytes.len() + 2);
-                spoiled = self.bytes(count);
-            }
-        }
-        spoiled
-    }
 }

@@ -1,0 +1,87 @@
+//! Calls with all that can be asked for, counted; and what they have come to so far.
+
+use allfold_kernels::protocol::abi::Dtype;
+
+use super::{Backend, Communicator, of_backend};
+use crate::buffers::{RankBuffers, RawBuffers};
+use crate::counters::Counters;
+use crate::element::Element;
+use crate::error::Result;
+use crate::options::{CallOptions, ReduceOp};
+use crate::plan::Plan;
+use crate::reach::Registered;
+
+impl Communicator {
+    /// [`Communicator::all_reduce`] with the algorithm, input mode or grid asked for. Returns how the call is done.
+    ///
+    /// # Errors
+    /// As [`Communicator::all_reduce`].
+    pub fn all_reduce_with<T: Element>(
+        &mut self,
+        buffers: &[RankBuffers<'_, T>],
+        op: ReduceOp,
+        call: &CallOptions,
+    ) -> Result<Plan> {
+        let raw = self.raw_of(buffers);
+        self.count_error(&raw);
+        let raw = raw?;
+        // SAFETY: `RankBuffers` borrow their memory, or their makers promised that it lives as long.
+        unsafe { self.all_reduce_raw(T::DTYPE, &raw[..buffers.len()], op, call) }
+    }
+
+    /// [`Communicator::all_reduce_with`] for a dtype known at run time only.
+    ///
+    /// # Safety
+    /// - Host memory: each buffer is live, of its length, and not accessed by anyone else until this returns.
+    /// - Device memory: as for [`RankBuffers::device_raw`].
+    ///
+    /// # Errors
+    /// As [`Communicator::all_reduce`].
+    pub unsafe fn all_reduce_raw(
+        &mut self,
+        dtype: Dtype,
+        buffers: &[RawBuffers<'_>],
+        op: ReduceOp,
+        call: &CallOptions,
+    ) -> Result<Plan> {
+        // SAFETY: the caller's promise.
+        let done = unsafe { self.launch(dtype, buffers, op, call) };
+        self.count_error(&done);
+        if let Ok(plan) = &done {
+            let bytes = buffers.first().map_or(0, |rank| rank.input_elems * dtype.bytes() as u64);
+            // Whoever captures it, it runs when it is replayed.
+            let captured = call.registered == Registered::Later && !self.members.all_local();
+            self.counted.call(plan.algorithm, bytes, captured);
+        }
+        done
+    }
+
+    /// Calls so far, how large they were and by which algorithm, of this communicator and in this process. Stamps are no calls.
+    ///
+    /// ```
+    /// use allfold::{Algorithm, CallOptions, Communicator, RankBuffers, ReduceOp};
+    ///
+    /// # fn main() -> Result<(), allfold::Error> {
+    /// let mut ranks = Communicator::cpu(2)?;
+    /// let (mut one, mut two) = ([1.0_f32; 100], [2.0_f32; 100]);
+    /// let buffers = [RankBuffers::in_place(&mut one), RankBuffers::in_place(&mut two)];
+    /// let call = CallOptions { algorithm: Some(Algorithm::TwoShot), ..CallOptions::default() };
+    /// ranks.all_reduce_with(&buffers, ReduceOp::Sum, &call)?;
+    /// let two_shots = ranks.counters().by_algorithm(Algorithm::TwoShot);
+    /// assert_eq!((two_shots.calls, two_shots.bytes), (1, 400));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn counters(&self) -> Counters {
+        self.counted.counters()
+    }
+
+    /// Counts a call or a replay that got an error.
+    pub(super) fn count_error<T>(&mut self, done: &Result<T>) {
+        if let Err(error) = done {
+            let stopped = of_backend!(&self.backend, ranks => ranks.is_stopped());
+            tracing::debug!(%error, stopped, "a call got an error");
+            self.counted.error(stopped);
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The target `frames` of `allfold::fuzzing`.
+
+#![no_main]
+
+allfold_fuzz::target!("frames");

@@ -1,0 +1,5 @@
+//! The target `handshake` of `allfold::fuzzing`.
+
+#![no_main]
+
+allfold_fuzz::target!("handshake");

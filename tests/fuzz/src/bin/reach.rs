@@ -1,0 +1,5 @@
+//! The target `reach` of `allfold::fuzzing`.
+
+#![no_main]
+
+allfold_fuzz::target!("reach");

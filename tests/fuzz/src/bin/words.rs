@@ -1,0 +1,5 @@
+//! The target `words` of `allfold::fuzzing`.
+
+#![no_main]
+
+allfold_fuzz::target!("words");
