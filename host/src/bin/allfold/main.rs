@@ -15,6 +15,7 @@ mod gate;
 mod gpus;
 mod here;
 mod launch;
+mod mix;
 mod nccl;
 mod output;
 mod progress;

@@ -36,6 +36,11 @@ impl Progress {
         self.0.set_message(what);
     }
 
+    /// So many steps are done.
+    pub fn at(&self, steps: u64) {
+        self.0.set_position(steps);
+    }
+
     /// One step more is done.
     pub fn step(&self) {
         self.0.inc(1);

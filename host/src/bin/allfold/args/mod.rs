@@ -37,9 +37,11 @@ pub enum Command {
                             nccl-tests'.\nExit code 1: a result was wrong. 2: it could not be done."
     )]
     Bench(Box<BenchArgs>),
-    /// Make many calls with planted delays, and look for a wrong sum
+    /// Make many calls with planted delays, or calls of all kinds, and look for a wrong sum
     #[command(
-        after_help = "Exit code 1: a protocol that is known to be sound gave a wrong sum or gave up. 2: it could not be done."
+        after_help = "With --mixed the first wrong element ends the run, and is told of with all that its call was and the \
+                      command that makes the same calls.\nExit code 1: a protocol that is known to be sound gave a wrong \
+                      sum or gave up. 2: it could not be done."
     )]
     Stress(Box<StressArgs>),
     /// Measure which algorithm and grid is the fastest at which size, and write a table of it

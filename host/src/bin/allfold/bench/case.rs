@@ -3,7 +3,8 @@
 use anyhow::Result;
 
 use super::guarded::Guarded;
-use super::oracle::{Real, Sums, differing_elems, mix, randomise, wrong_elems};
+use super::oracle::{Real, Sums, differing_elems, randomise, wrong_elems};
+use crate::mix::mix;
 
 /// Sets of buffers that calls take in turn, so that consecutive calls have different inputs.
 pub const SETS: usize = 2;

@@ -5,6 +5,8 @@ use std::ops::Range;
 use allfold::{Dtype, Element};
 use half::{bf16, f16};
 
+use crate::mix::mix;
+
 /// What the oracle needs to know of an element type.
 pub trait Real: Element {
     /// Bits of the significand, the hidden one counted.
@@ -62,15 +64,6 @@ impl Real for i32 {
     fn bits(self) -> u32 {
         self.cast_unsigned()
     }
-}
-
-/// A number that is far from those of other seeds and indices.
-pub fn mix(seed: u64, index: u64) -> u64 {
-    // The steps of SplitMix64.
-    let x = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
 }
 
 /// Fills `data` with [`Real::from_random`].

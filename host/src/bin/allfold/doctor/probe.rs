@@ -71,7 +71,7 @@ pub fn copy(from: &Device, to: &Device, access: bool) -> Outcome {
         for bytes in COPY_BYTES {
             let (source, sink) = (DeviceMemory::alloc(&from, bytes)?, DeviceMemory::alloc(&to, bytes)?);
             let seed = here::fresh_seed();
-            let pattern: Vec<u8> = (0..bytes).map(|i| crate::bench::mix(seed, i as u64) as u8).collect();
+            let pattern: Vec<u8> = (0..bytes).map(|i| crate::mix::mix(seed, i as u64) as u8).collect();
             let mut got = vec![0; bytes];
             // SAFETY: both are allocations of `bytes` bytes that nothing else uses, and each call waits.
             unsafe {

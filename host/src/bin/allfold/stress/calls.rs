@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use allfold::cuda::{DeviceMemory, DriverError, Graph, Stream};
-use allfold::{Communicator, Error, RankBuffers, ReduceOp};
+use allfold::{Communicator, Dtype, Error, RankBuffers, ReduceOp};
 use anyhow::Result;
 use half::bf16;
 
@@ -50,7 +50,7 @@ pub fn run(settings: &Settings, cell: &Cell, gpus: Option<&Gpus>) -> Result<Outc
         wrong: comm.wrong()?.iter().sum(),
         seconds,
         gave_up,
-        story: first.map(|(rank, first)| Story::new(world, rank, first)),
+        story: first.map(|(rank, first)| Story::new(world, rank, Dtype::Bf16, first)),
     })
 }
 

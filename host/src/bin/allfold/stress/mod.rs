@@ -8,9 +8,11 @@
 //! | `traffic.rs` | copies beside the calls |
 //! | `story.rs` | what a wrong element tells |
 //! | `report.rs` | results made into text |
+//! | `mixed/` | instead of cells: calls of all kinds, drawn from a seed |
 
 mod calls;
 mod cells;
+mod mixed;
 mod report;
 mod settings;
 mod story;
@@ -31,6 +33,9 @@ use settings::Settings;
 
 /// Runs the cells, prints and writes what came out.
 pub fn run(args: &StressArgs) -> Result<Verdict> {
+    if args.mixed {
+        return mixed::run(args);
+    }
     let settings = Settings::new(args)?;
     for note in settings.notes() {
         say(&format!("note: {note}\n"));

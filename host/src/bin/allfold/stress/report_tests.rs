@@ -1,12 +1,12 @@
 //! Tests of `report.rs`.
 
-use allfold::{Epoch, FirstWrong, stamp_sum};
+use allfold::{Dtype, Epoch, FirstWrong, stamp_sum};
 
 use super::*;
 
 fn row(sound: bool, wrong: u64, gave_up: bool) -> Row {
     let bits = half::bf16::from_f32(stamp_sum(2, 5, Epoch(8)) as f32).to_bits().into();
-    let story = (wrong > 0).then(|| Story::new(2, 1, FirstWrong { elem: 5, bits, epoch: 9 }));
+    let story = (wrong > 0).then(|| Story::new(2, 1, Dtype::Bf16, FirstWrong { elem: 5, bits, epoch: 9 }));
     Row {
         protocol: "custom protocol",
         algorithm: "one-shot",

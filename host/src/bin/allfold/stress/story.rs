@@ -1,7 +1,7 @@
 //! What a wrong element tells: which value of another call would have given this sum.
 
-use allfold::{Epoch, FirstWrong, Rank, stamp, stamp_sum};
-use half::bf16;
+use allfold::{Dtype, Epoch, FirstWrong, Rank, stamp, stamp_sum};
+use half::{bf16, f16};
 use serde::Serialize;
 
 /// How many calls away a stale or an early value is looked for, the likely ones first: two calls ago is what a staging
@@ -16,7 +16,7 @@ pub struct Story {
     /// The number of the call, from 1.
     pub call: u64,
     pub expected: i32,
-    pub got: f32,
+    pub got: f64,
     /// Each that would explain it, the likely ones first.
     pub explanations: Vec<Explanation>,
 }
@@ -31,21 +31,26 @@ pub struct Explanation {
 }
 
 impl Story {
-    /// What `first`, found on `rank` of `world`, tells.
-    pub fn new(world: u32, rank: u32, first: FirstWrong) -> Story {
+    /// What `first`, an element of `dtype` that was found on `rank` of `world`, tells.
+    pub fn new(world: u32, rank: u32, dtype: Dtype, first: FirstWrong) -> Story {
         let (elem, call) = (u64::from(first.elem), first.epoch);
-        let got = bf16::from_bits(first.bits as u16).to_f32();
+        let got = match dtype {
+            Dtype::F32 => f32::from_bits(first.bits).into(),
+            Dtype::F16 => f16::from_bits(first.bits as u16).to_f64(),
+            Dtype::Bf16 => bf16::from_bits(first.bits as u16).to_f64(),
+            Dtype::I32 => first.bits.cast_signed().into(),
+        };
         let expected = stamp_sum(world, elem, Epoch(call));
         let mut explanations = Vec::new();
         for other in CALLS_AWAY.iter().filter_map(|&away| call.checked_add_signed(away)).filter(|&other| other > 0) {
             // Sums of a few small integers: exact.
             for owner in 0..world {
                 let value = |call| stamp(Rank(owner), elem, Epoch(call));
-                if (expected - value(call) + value(other)) as f32 == got {
+                if f64::from(expected - value(call) + value(other)) == got {
                     explanations.push(Explanation { rank: Some(owner), call: other });
                 }
             }
-            if stamp_sum(world, elem, Epoch(other)) as f32 == got {
+            if f64::from(stamp_sum(world, elem, Epoch(other))) == got {
                 explanations.push(Explanation { rank: None, call: other });
             }
         }
@@ -83,7 +88,7 @@ mod tests {
 
     fn story(world: u32, elem: u32, call: u64, got: i32) -> Story {
         let bits = bf16::from_f32(got as f32).to_bits().into();
-        Story::new(world, 1, FirstWrong { elem, bits, epoch: call })
+        Story::new(world, 1, Dtype::Bf16, FirstWrong { elem, bits, epoch: call })
     }
 
     #[test]
@@ -100,6 +105,13 @@ mod tests {
                 assert!(story.text().contains(&format!("rank {owner}'s value were that of call {other}")), "{story:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_was_got_is_read_as_an_element() {
+        let got = |dtype, bits| Story::new(2, 0, dtype, FirstWrong { elem: 1, bits, epoch: 1 }).got;
+        assert_eq!([got(Dtype::F32, 0xbfc0_0000), got(Dtype::F16, 0xbe00), got(Dtype::Bf16, 0xbfc0)], [-1.5; 3]);
+        assert_eq!(got(Dtype::I32, u32::MAX - 6), -7.0);
     }
 
     #[test]

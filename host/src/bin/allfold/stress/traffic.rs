@@ -10,7 +10,7 @@ const COPY_BYTES: usize = 4 << 20;
 const IN_FLIGHT: usize = 8;
 
 /// Does `work` while each of `contexts` copies to the next one, and within itself.
-pub fn beside<R: Send>(contexts: &[Context], work: impl FnOnce() -> Result<R, DriverError>) -> Result<R, DriverError> {
+pub fn beside<R, E: From<DriverError>>(contexts: &[Context], work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let next = contexts.iter().cycle().skip(1);
@@ -21,7 +21,7 @@ pub fn beside<R: Send>(contexts: &[Context], work: impl FnOnce() -> Result<R, Dr
         over.store(true, Ordering::Relaxed);
         let copied = copies.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         let copied: Result<(), DriverError> = copied.collect();
-        done.and_then(|result| copied.map(|()| result))
+        done.and_then(|result| Ok(copied.map(|()| result)?))
     })
 }
 

@@ -11,13 +11,14 @@ use super::candidates::{Candidate, candidates};
 use super::search::{Subject, Times, search};
 use super::settings::{Settings, input};
 use crate::args::algorithm_name;
+use crate::bench::Real;
 use crate::bench::case::{Case, Measured, Repeats};
 use crate::bench::cpu::CpuBed;
 use crate::bench::cuda::CudaBed;
 use crate::bench::stats::{median, slowest_rank};
 use crate::bench::timing::How;
-use crate::bench::{Real, mix};
 use crate::gpus::Gpus;
+use crate::mix::mix;
 use crate::progress::Progress;
 use crate::target::Target;
 
