@@ -8,6 +8,7 @@ mod audit;
 mod audit_ptx;
 mod build_ptx;
 mod bundle;
+mod catalogue;
 mod debian;
 mod driver_symbols;
 mod examples;
@@ -30,6 +31,12 @@ enum Command {
     /// Check the instructions of host/ptx and write host/ptx/AUDIT.md
     AuditPtx {
         /// Write nothing; fail if the committed table is not that of the files
+        #[arg(long)]
+        check: bool,
+    },
+    /// Put the failures that others met and the tests that are for them together, in tests/CATALOGUE.md
+    Catalogue {
+        /// Write nothing; fail if the committed page is not that of the list and the tests
         #[arg(long)]
         check: bool,
     },
@@ -67,6 +74,7 @@ fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::BuildPtx { check } => build_ptx::run(check),
         Command::AuditPtx { check } => audit_ptx::run(check),
+        Command::Catalogue { check } => catalogue::run(check),
         Command::DriverSymbols { check } => driver_symbols::run(check),
         Command::Examples => examples::run(),
         Command::Model { check, quick, text } => model::run(check, quick, text),
