@@ -125,7 +125,8 @@ properties! {
     refusals::refused_forms: "forms that do not exist, are unsafe or were not declared";
     refusals::b61_b62_refused_capacities: "a byte more than there is room for, and not a byte less";
     refusals::b35_refused_grids: "grids that cannot be launched";
-    refusals::b38_b59_b88_refused_makings: "communicators that cannot be";
+    refusals::b38_launches_that_block: "launches that block are refused: one thread could launch one rank alone";
+    refusals::b59_b88_refused_makings: "communicators that cannot be";
     refusals::b48_refused_memory: "memory of the wrong kind";
     refusals::b58_empty_calls: "calls without elements";
     life::b33_b40_b96_made_and_dropped: "communicators are made, used and dropped, and nothing is left";

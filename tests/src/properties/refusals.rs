@@ -9,7 +9,7 @@ use crate::suite::{Bench, Outcome};
 mod makings;
 mod setup;
 
-pub(super) use makings::{b35_refused_grids, b38_b59_b88_refused_makings, b48_refused_memory};
+pub(super) use makings::{b35_refused_grids, b38_launches_that_block, b48_refused_memory, b59_b88_refused_makings};
 
 const F32: Dtype = Dtype::F32;
 

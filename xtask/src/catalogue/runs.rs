@@ -10,8 +10,10 @@ pub fn of_property(name: &str, body: &str, list: &str) -> String {
         let text = format!("if {condition} {{");
         body.split_once(&text).is_some_and(|(_, rest)| rest.trim_start().starts_with("return Ok(Outcome::Skipped("))
     };
-    let of_processes = skips("!bench.machine.in_processes()");
-    let not_on_cpu = skips("bench.on_cpu()");
+    let wants = |gpus: &str| body.contains(&format!("bench.machine.devices().filter(|_| {gpus}) else {{"));
+    let [gpu_processes, gpus_of_one] = ["bench.machine.in_processes()", "!bench.machine.in_processes()"].map(wants);
+    let of_processes = skips("!bench.machine.in_processes()") || gpu_processes;
+    let not_on_cpu = skips("bench.on_cpu()") || gpu_processes || gpus_of_one;
     let not_on_threads = not_on_cpu || of_processes || skips("bench.on_cpu() && !bench.machine.in_processes()");
     let [every, of_gpus] = [in_list(" OF_PROCESSES:"), in_list(" OF_GPU_PROCESSES:")];
     let runs = [

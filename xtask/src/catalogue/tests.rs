@@ -90,6 +90,19 @@ fn where_a_test_is_says_what_it_runs_on() {
     assert_eq!(property("bench.on_cpu() && !bench.machine.in_processes()"), "CPU processes, GPUs, GPU processes");
     assert_eq!(property("!bench.machine.in_processes()"), "CPU processes, GPU processes");
     assert_eq!(property("most < 2"), "CPU threads, CPU processes, GPUs, GPU processes");
+    let devices = |filter: &str| {
+        let body = format!(" let Some(it) = bench.machine.devices().filter(|_| {filter}) else {{\n");
+        super::runs::of_property("b01_late", &body, PROPERTIES)
+    };
+    assert_eq!(devices("bench.machine.in_processes()"), "GPU processes");
+    assert_eq!(
+        super::runs::of_property(
+            "b02_x",
+            " let Some(it) = bench.machine.devices().filter(|_| !bench.machine.in_processes()) else {",
+            PROPERTIES
+        ),
+        "GPUs"
+    );
     for (path, text, what) in [
         ("tests/model/tests/a.rs", "", "model checker"),
         ("xtask/src/audit/tests.rs", "", "PTX text"),
