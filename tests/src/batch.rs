@@ -182,6 +182,8 @@ fn issue(
     if let Some(late) = call.late.filter(|late| comm.local_ranks().contains(late)) {
         ranks[late].memory.delay()?;
     }
+    // Whichever context is the current one of this thread.
+    machine.make_current((5 * index + 3) % comm.world())?;
     let ranks = &mut ranks[comm.local_ranks()];
     let buffers: Vec<_> = ranks
         .iter()

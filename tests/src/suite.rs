@@ -160,7 +160,7 @@ impl<'m> Bench<'m> {
                     format!("FAILED {error:#}")
                 }
             };
-            println!("{:24} {:8.2} s  {verdict}", property.name, begun.elapsed().as_secs_f64());
+            println!("{:48} {:8.2} s  {verdict}", property.name, begun.elapsed().as_secs_f64());
         }
         println!("{passed} passed, {failed} failed, {skipped} skipped");
         failed == 0

@@ -50,10 +50,10 @@ fn call(comm: &mut Communicator, number: usize) -> Result<(), Error> {
 }
 
 #[test]
-fn processes_get_the_bits_that_threads_get() {
+fn b112_processes_get_the_bits_that_threads_get() {
     const MOST_ELEMS: usize = 200_003;
     for world in [1, 2, 3, 4, 8] {
-        on_all("processes_get_the_bits_that_threads_get", Case(world, 0), |seat| {
+        on_all("b112_processes_get_the_bits_that_threads_get", Case(world, 0), |seat| {
             for preset in Preset::ALL {
                 let options = options(preset, 4 * MOST_ELEMS);
                 let mut comm = connect(seat, options.clone());
@@ -119,9 +119,9 @@ fn blocks_of_several_threads_and_plans_of_the_library_serve_processes_too() {
 }
 
 #[test]
-fn every_call_is_right_however_far_ranks_are_apart() {
+fn b13_b31_b52_every_call_is_right_however_far_ranks_are_apart() {
     let world = 4;
-    on_all("every_call_is_right_however_far_ranks_are_apart", Case(world, 0), |seat| {
+    on_all("b13_b31_b52_every_call_is_right_however_far_ranks_are_apart", Case(world, 0), |seat| {
         let options = Options { stamps: true, ..options(Preset::Allfold, 1 << 16) };
         let mut comm = connect(seat, options);
         let forms = forms(Preset::Allfold, world);
@@ -193,9 +193,9 @@ fn ranks_choose_alike_where_only_one_is_in_place() {
 }
 
 #[test]
-fn communicators_come_and_go_and_leave_nothing() {
+fn b33_b70_b71_communicators_come_and_go_and_leave_nothing() {
     let world = 3;
-    on_all("communicators_come_and_go_and_leave_nothing", Case(world, 0), |seat| {
+    on_all("b33_b70_b71_communicators_come_and_go_and_leave_nothing", Case(world, 0), |seat| {
         let before = Held::now();
         for number in 0..120 {
             let mut comm = connect(seat, options(Preset::Allfold, 4096));

@@ -47,19 +47,19 @@ fn sweep(seat: &Unix, who: u32, resource: Resource, limits: impl Iterator<Item =
 }
 
 #[test]
-fn a_rank_out_of_file_descriptors_fails_on_all_wherever_that_is() {
+fn b74_a_rank_out_of_file_descriptors_fails_on_all_wherever_that_is() {
     let open = || std::fs::read_dir("/proc/self/fd").expect("/proc").count() as u64 - 1;
     // Rank 0 makes sure that there are enough for its line.
     let of_rank_0: &[&str] = &["reading which host", "opening a line", "opening a socket"];
     let of_rank_1: &[&str] =
         &["reading which host", "making memory", "opening a socket", "sending a descriptor", "receiving a descriptor"];
     for (who, wanted) in [(0, of_rank_0), (1, of_rank_1)] {
-        on_all("a_rank_out_of_file_descriptors_fails_on_all_wherever_that_is", Case(3, who), |seat| {
+        on_all("b74_a_rank_out_of_file_descriptors_fails_on_all_wherever_that_is", Case(3, who), |seat| {
             sweep(seat, who, Resource::Nofile, open() - 2..open() + 20, wanted);
         });
     }
     // Which host this is has been read, and there is none left for the line.
-    on_all("a_rank_out_of_file_descriptors_fails_on_all_wherever_that_is", Case(3, 2), |seat| {
+    on_all("b74_a_rank_out_of_file_descriptors_fails_on_all_wherever_that_is", Case(3, 2), |seat| {
         let before = Held::now();
         let usual = getrlimit(Resource::Nofile);
         let rendezvous = At::new(seat, |step| {
@@ -116,8 +116,8 @@ fn a_rank_that_may_not_make_long_files_fails_on_all_and_lives() {
 }
 
 #[test]
-fn a_rank_out_of_address_space_fails_on_all_wherever_that_is() {
-    on_all("a_rank_out_of_address_space_fails_on_all_wherever_that_is", Case(3, 0), |seat| {
+fn b74_a_rank_out_of_address_space_fails_on_all_wherever_that_is() {
+    on_all("b74_a_rank_out_of_address_space_fails_on_all_wherever_that_is", Case(3, 0), |seat| {
         let pages = std::fs::read_to_string("/proc/self/statm").expect("/proc");
         let used = pages.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()).expect("a number") * 4096;
         // Three workspaces of less than 1 MiB each, and a thread's stack of 2 MiB.

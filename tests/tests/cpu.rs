@@ -10,7 +10,7 @@ use allfold_tests::suite::Bench;
 const STRESS_CALLS: u64 = 2000;
 
 /// Properties that look at the whole process, and so run alone.
-const ALONE: [&str; 3] = ["made_and_dropped", "come_and_go", "idle"];
+const ALONE: [&str; 3] = ["b33_b40_b96_made_and_dropped", "b61_b71_come_and_go", "b118_idle"];
 static PROCESS: RwLock<()> = RwLock::new(());
 
 fn check(name: &str) {

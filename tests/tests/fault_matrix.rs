@@ -6,8 +6,9 @@ mod faults;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use allfold::{Algorithm, InputMode, rendezvous};
+use allfold::{Algorithm, Communicator, Error, InputMode, Options, RankBuffers, ReduceOp, rendezvous};
 use faults::{Cell, Fault, Phase};
 
 const FORMS: [(Algorithm, InputMode); 8] = [
@@ -90,4 +91,34 @@ fn b42_b43_b44_a_fault_of_a_rank_is_a_right_result_or_one_error_on_every_rank_an
     });
     let failed = failed.into_inner().expect("nobody panicked with it");
     assert!(failed.is_empty(), "{} of {} cells failed, the first: {:?}", failed.len(), cells.len(), failed.first());
+}
+
+/// On one stream, or one thread of a host, each rank waits in another communicator.
+#[test]
+fn b43_two_communicators_in_opposite_order_are_an_error_that_says_which_call_waited() {
+    let seats = [0, 1].map(|_| rendezvous::local(2).expect("two ranks"));
+    let [first, second] = seats;
+    std::thread::scope(|scope| {
+        for (rank, seats) in (0..).zip(first.into_iter().zip(second)) {
+            scope.spawn(move || {
+                let timeout = Some(Duration::from_millis(200));
+                let options = || Options { timeout, ..Options::for_processes() };
+                let connect = |seat| Communicator::connect_cpu_with(seat, options()).expect("both come");
+                let mut both = [connect(&seats.0), connect(&seats.1)];
+                for number in [rank, 1 - rank] {
+                    let mut data = [1.0_f32; 1000];
+                    let buffers = [RankBuffers::in_place(&mut data)];
+                    let error =
+                        both[number].all_reduce(&buffers, ReduceOp::Sum).expect_err("the other one is elsewhere");
+                    let Error::Timeout { waiting_rank, missing, epoch: 1, waited, .. } = error else {
+                        panic!("{error}")
+                    };
+                    assert!(
+                        missing == [1 - waiting_rank] && waited >= Duration::from_millis(100),
+                        "{missing:?} {waited:?}"
+                    );
+                }
+            });
+        }
+    });
 }

@@ -6,7 +6,7 @@ mod lone;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use allfold::{Algorithm, Dtype, InputMode, MAX_BLOCKS, MAX_RANKS, Phase, Preset, Protocol, Rank, Ranks, Stop, Why};
+use allfold::{Dtype, MAX_BLOCKS, MAX_RANKS, Phase, Preset, Protocol, Rank};
 use allfold_kernels::protocol::abi::{
     AREA_ALIGN_BYTES, BANKS, Bank, FIRST_WRONG_OFFSET_BYTES, FLAGS_BYTES, FlagRow, GENERATIONS, GONE_OFFSET_BYTES,
     MISSING_OFFSET_BYTES, SIGNAL_BYTES, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES, WRONG_OFFSET_BYTES, WorkspaceLayout,
@@ -23,7 +23,7 @@ use lone::Lone;
 const WORD: usize = size_of::<u64>();
 
 #[test]
-fn every_flag_has_a_word_of_its_own() {
+fn b01_every_flag_has_a_word_of_its_own() {
     let mut seen = HashSet::new();
     for phase in Phase::BARRIERS.into_iter().chain([Phase::Landing]) {
         for bank in 0..BANKS as u32 {
@@ -75,7 +75,7 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
 }
 
 #[test]
-fn nothing_of_a_workspace_overlaps() {
+fn b59_nothing_of_a_workspace_overlaps() {
     for scratch_bytes in [0, 1, 16, 127, 128, 129, 1 << 20, (1 << 32) + 16] {
         for staging_bytes in [0, 16, 4096, 4097, (1 << 31) - 16, 1 << 33] {
             let (world, landing_bytes) = (3, staging_bytes / 2);
@@ -117,7 +117,7 @@ fn nothing_of_a_workspace_overlaps() {
 }
 
 #[test]
-fn a_workspace_that_passes_the_address_space_is_none() {
+fn b59_a_workspace_that_passes_the_address_space_is_none() {
     let most = usize::MAX;
     let sizes = [(most, 0, 0), (0, most, 0), (most - 127, 0, 0), (0, most / 2, 0), (most / 2, most / 4 + 1, 0)];
     for (scratch, staging, landing) in
@@ -156,7 +156,7 @@ fn a_protocol_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_flag_counts_for_its_call_and_the_two_before_across_the_wrap() {
+fn b13_b50_b82_a_flag_counts_for_its_call_and_the_two_before_across_the_wrap() {
     for wanted in [1, 2, 1 << 31, 1 << 32, (1 << 32) + 1, 1 << 63, u64::MAX - 1, u64::MAX, 0] {
         let at = |steps: u64| Epoch(wanted).0.wrapping_add(steps);
         for ahead in [0, 1, 2] {
@@ -172,7 +172,7 @@ fn a_flag_counts_for_its_call_and_the_two_before_across_the_wrap() {
 }
 
 #[test]
-fn parts_cover_all_packs_once() {
+fn b16_b85_parts_cover_all_packs_once() {
     for packs in (0..200).chain([1 << 20, (1 << 32) + 5, u64::MAX / 64]) {
         for world in 1..=MAX_RANKS as u32 {
             let mut end = 0;
@@ -254,12 +254,12 @@ fn shares<T: Element>() {
 }
 
 #[test]
-fn shares_cover_all_elements_once_in_f32() {
+fn b20_b50_shares_cover_all_elements_once_in_f32() {
     shares::<F32>();
 }
 
 #[test]
-fn shares_cover_all_elements_once_in_16_bits() {
+fn b20_b50_shares_cover_all_elements_once_in_16_bits() {
     shares::<F16>();
     shares::<Bf16>();
     assert_eq!(Dtype::F16.lanes(), Dtype::Bf16.lanes());

@@ -4,7 +4,7 @@ mod planning;
 
 use allfold::tuning::{ROWS, Row, row};
 use allfold::{Algorithm, CallOptions, Dtype, Error, InputMode, Limits, Plan, Preset, Request, Soundness};
-use planning::{LIMITS, TABLES, all_inputs, asks, choose, choose_by, edges, limits, only, request};
+use planning::{LIMITS, TABLES, all_inputs, any_bytes, asks, choose, choose_by, edges, limits, only, request};
 
 /// Packs that the threads of a plan share.
 fn shared_packs(plan: &Plan, world: u32, bytes: u64) -> u64 {
@@ -82,9 +82,9 @@ fn what_is_chosen_is_allowed() {
 }
 
 #[test]
-fn every_world_size_and_every_length_has_a_row() {
+fn b85_b86_b88_every_world_size_and_every_length_has_a_row() {
     for world in 1..=8 {
-        for bytes in edges().into_iter().chain([0, 1 << 50, u64::MAX / 2]) {
+        for bytes in edges().into_iter().chain(any_bytes()).chain([0, 1 << 50, u64::MAX / 2]) {
             for dtype in Dtype::ALL {
                 let elems = bytes / dtype.bytes() as u64;
                 let request = Request { dtype, elems, bytes, in_place: false, aligned: true };
@@ -99,9 +99,9 @@ fn every_world_size_and_every_length_has_a_row() {
 }
 
 #[test]
-fn equal_byte_counts_are_done_alike_whatever_the_dtype() {
+fn b22_equal_byte_counts_are_done_alike_whatever_the_dtype() {
     for world in 1..=8 {
-        for bytes in edges() {
+        for bytes in edges().into_iter().chain(any_bytes()) {
             for in_place in [false, true] {
                 for rows in TABLES {
                     let by = |dtype| choose_by(rows, world, &request(dtype, bytes, in_place), &CallOptions::default());

@@ -7,7 +7,7 @@ use allfold::{Algorithm, CallOptions, Dtype, Error, InputMode, Limits, MAX_BLOCK
 use planning::{LIMITS, all_inputs, asks, edges, limits, only, request};
 
 #[test]
-fn no_grid_is_larger_than_what_can_be_resident() {
+fn b35_no_grid_is_larger_than_what_can_be_resident() {
     for (max_blocks, option) in
         [(1, None), (3, None), (132, Some(2)), (132, Some(1000)), (MAX_BLOCKS as u32, None), (2, None)]
     {
@@ -39,7 +39,7 @@ fn no_grid_is_larger_than_what_can_be_resident() {
 }
 
 #[test]
-fn each_algorithm_has_its_own_limit_of_threads() {
+fn b35_each_algorithm_has_its_own_limit_of_threads() {
     let max_threads = [32, 64, 96, 128, 160, 192];
     let limits = Limits { world: 2, max_threads, ..LIMITS };
     assert_eq!(limits.threads_of_all(), 32);
@@ -72,7 +72,7 @@ fn without_room_for_a_block_a_call_is_refused() {
 }
 
 #[test]
-fn room_is_counted_in_whole_packs_and_64_bits() {
+fn b59_b62_room_is_counted_in_whole_packs_and_64_bits() {
     for staging_bytes in [1u64 << 31, (1 << 32) + 16, 1 << 40] {
         let limits = Limits { staging_bytes, ..LIMITS };
         let plan = |bytes: u64| {
@@ -106,7 +106,7 @@ fn room_is_counted_in_whole_packs_and_64_bits() {
 
 /// What a push stores into a slot ends where the slot does: one pack beyond what the limit says.
 #[test]
-fn what_is_pushed_fits_its_slot() {
+fn b62_what_is_pushed_fits_its_slot() {
     let worlds = [Dtype::F32, Dtype::I32].into_iter().flat_map(|dtype| (2..=8).map(move |world| (dtype, world)));
     for (dtype, world, landing_packs) in
         worlds.flat_map(|(dtype, world)| [0, 1, 2, 3, 64, 65].map(|packs| (dtype, world, packs)))
@@ -141,7 +141,7 @@ fn what_is_pushed_fits_its_slot() {
 }
 
 #[test]
-fn what_does_not_fit_one_algorithm_is_done_by_another() {
+fn b61_what_does_not_fit_one_algorithm_is_done_by_another() {
     let large = request(Dtype::F32, LIMITS.scratch_bytes * 9, false);
     let choose = |request: &Request, options: &Options| {
         Plan::choose(request, &CallOptions::default(), options, &limits(4), ROWS)

@@ -38,8 +38,8 @@ fn sums(comm: &mut Communicator, memory: &mut Memory, name: Registration) {
 }
 
 #[test]
-fn what_others_cannot_map_is_named_on_every_rank() {
-    on_all("what_others_cannot_map_is_named_on_every_rank", Case(3, 0), |seat| {
+fn b64_b74_what_others_cannot_map_is_named_on_every_rank() {
+    on_all("b64_b74_what_others_cannot_map_is_named_on_every_rank", Case(3, 0), |seat| {
         let mut comm = connect(seat, LONG);
         let own = vec![0_u8; BYTES];
         // Threads have their names once they run.
@@ -112,8 +112,8 @@ fn a_rank_that_is_gone_is_named() {
 }
 
 #[test]
-fn a_rank_out_of_file_descriptors_fails_on_all() {
-    on_all("a_rank_out_of_file_descriptors_fails_on_all", Case(2, 0), |seat| {
+fn b74_a_rank_out_of_file_descriptors_fails_on_all() {
+    on_all("b74_a_rank_out_of_file_descriptors_fails_on_all", Case(2, 0), |seat| {
         let mut comm = connect(seat, LONG);
         let mut memory = Memory::host(BYTES).expect("a little memory");
         // Threads have their names once they run.

@@ -136,7 +136,7 @@ fn whoever_asks_gets_the_same_plan() {
 }
 
 #[test]
-fn a_grid_is_no_larger_than_what_can_be_resident() {
+fn b35_a_grid_is_no_larger_than_what_can_be_resident() {
     let entries = [entry(Declared::Registered, u64::MAX, Algorithm::TwoShot, 256, 1024)];
     let options = options(Some(Table::new(&origin("NVIDIA H200"), &entries).unwrap()));
     let limits = Limits { max_blocks: 20, max_threads: [512; 6], ..LIMITS };

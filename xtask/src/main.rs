@@ -8,6 +8,7 @@ mod audit;
 mod audit_ptx;
 mod build_ptx;
 mod bundle;
+mod catalogue;
 mod debian;
 mod driver_symbols;
 mod examples;
@@ -31,6 +32,12 @@ enum Command {
     /// Check the instructions of host/ptx and write host/ptx/AUDIT.md
     AuditPtx {
         /// Write nothing; fail if the committed table is not that of the files
+        #[arg(long)]
+        check: bool,
+    },
+    /// Put the failures that others met and the tests that are for them together, in tests/CATALOGUE.md
+    Catalogue {
+        /// Write nothing; fail if the committed page is not that of the list and the tests
         #[arg(long)]
         check: bool,
     },
@@ -76,6 +83,7 @@ fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::BuildPtx { check } => build_ptx::run(check),
         Command::AuditPtx { check } => audit_ptx::run(check),
+        Command::Catalogue { check } => catalogue::run(check),
         Command::DriverSymbols { check } => driver_symbols::run(check),
         Command::Examples => examples::run(),
         Command::Fuzz { seconds, target } => fuzz::run(seconds, target.as_deref()),

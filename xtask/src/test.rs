@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, bail};
 
-use crate::{audit_ptx, build_ptx, driver_symbols, examples, model, mpi, shell, tidy};
+use crate::{audit_ptx, build_ptx, catalogue, driver_symbols, examples, model, mpi, shell, tidy};
 
 /// Longest that the bench may take with its default sizes on CPU ranks.
 const BENCH_LIMIT: Duration = Duration::from_secs(20);
@@ -26,9 +26,10 @@ impl std::fmt::Display for Skipped {
 }
 
 /// The steps, by name. A name is a command of its own wherever it can be.
-const STEPS: [(&str, Step); 16] = [
+const STEPS: [(&str, Step); 17] = [
     ("cargo fmt --all --check", || cargo(&["fmt", "--all", "--check"])),
     ("cargo xtask tidy", tidy::run),
+    ("cargo xtask catalogue --check", || catalogue::run(true)),
     ("cargo tree: the library has none of the program's dependencies", library_dependencies),
     ("cargo xtask driver-symbols --check", || driver_symbols::run(true)),
     ("cargo clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"])),

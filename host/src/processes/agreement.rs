@@ -143,6 +143,30 @@ mod tests {
     }
 
     #[test]
+    fn b98_b105_ranks_of_another_host_user_or_container_are_named() {
+        let here = of(&Options::default());
+        let identity = host::identity().expect("there is /proc");
+        assert_eq!(identity.len(), 5);
+        for (number, (what, value)) in identity.into_iter().enumerate() {
+            // Some of four ranks are elsewhere: each rank has the same word for it, and it says who.
+            for elsewhere in 1..15_u32 {
+                let line = format!("{what}\t{value}\n");
+                let text = String::from_utf8(here.clone()).expect("text");
+                assert!(text.contains(&line), "{text}");
+                let there = text.replace(&line, &format!("{what}\tanother {number}\n")).into_bytes();
+                let is_there = |rank: u32| elsewhere >> rank & 1 == 1;
+                let said: Vec<_> =
+                    (0..4).map(|rank| if is_there(rank) { there.clone() } else { here.clone() }).collect();
+                let Err(Error::Disagreement { what: differs, values }) = compare(&said) else { panic!("{what}") };
+                let ranks = |there| (0..4).filter(|&rank| is_there(rank) == there).collect::<Vec<_>>();
+                assert_eq!(differs, what);
+                assert!(values.contains(&(format!("another {number}"), ranks(true))), "{values:?}");
+                assert!(values.contains(&(value.clone(), ranks(false))), "{values:?}");
+            }
+        }
+    }
+
+    #[test]
     fn what_another_version_says_is_a_difference_and_no_panic() {
         for other in [&b""[..], b"\xff\xfe\n\n\t\t", b"the version of allfold\t9.9.9\n"] {
             let said = [of(&Options::default()), other.to_vec()];

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_there_is_not_is_refused() {
+    fn b104_memory_that_there_is_not_is_refused() {
         check_room(1 << 20).expect("a megabyte");
         let error = check_room(1 << 60).expect_err("nobody has so much");
         assert!(matches!(error, Error::TooLittleMemory { needed_bytes, .. } if needed_bytes == 1 << 60), "{error}");

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_the_same_through_both_mappings_and_outlives_the_first() {
+    fn b70_memory_is_the_same_through_both_mappings_and_outlives_the_first() {
         let (first, descriptor) = SharedMemory::create(8192).expect("two pages");
         let second = SharedMemory::open(&descriptor, 8192).expect("it is what was made");
         drop(descriptor);

@@ -6,7 +6,7 @@ use allfold_axioms::kernels::{Judgement, SHAPES, Weakened, judge, trace, wrong};
 use allfold_kernels::protocol::abi::{Algorithm, Phase};
 
 #[test]
-fn our_forms_are_sound() {
+fn b01_b08_our_forms_are_sound() {
     let cells = cells();
     assert_eq!(cells.len(), 5, "three usages of the one-pass, two of the exchange");
     for cell in cells {
@@ -17,7 +17,7 @@ fn our_forms_are_sound() {
 /// Before the launch, stream order and assumptions may do what a start barrier does; for what a kernel itself stored nothing
 /// stands in.
 #[test]
-fn no_barrier_may_be_volatile() {
+fn b02_no_barrier_may_be_volatile() {
     let (k, p, l) = (Assumption::KernelEndPublishes, Assumption::PollOrdersLoads, Assumption::LoadsDoneBeforeBarrier);
     for cell in cells() {
         for phase in barriers(&cell) {

@@ -43,7 +43,7 @@ fn in_place_our_own_forms_are_proved_but_for_the_registered_one_shot() {
 }
 
 #[test]
-fn a_middle_barrier_cannot_be_volatile() {
+fn b02_a_middle_barrier_cannot_be_volatile() {
     for cell in matrix::volatile_middle() {
         assert!(matches!(cell.verdict(Mutation::Nothing, quick), Verdict::Unsound(_)), "{:?}", cell.input);
     }
@@ -66,7 +66,7 @@ fn every_fault_in_our_own_protocols_is_found_or_known_to_be_none() {
 
 /// The beginning of what the whole run does.
 #[test]
-fn our_forms_may_follow_one_another() {
+fn b01_b31_our_forms_may_follow_one_another() {
     for program in sequences::mixed() {
         let name = format!("{program}");
         let subject =

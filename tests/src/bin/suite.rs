@@ -58,7 +58,7 @@ fn main() -> Result<ExitCode> {
     let properties: Vec<_> = properties::ALL.iter().filter(wanted).copied().collect();
     ensure!(!properties.is_empty(), "no property has such a name");
     if arguments.list {
-        properties.iter().for_each(|property| println!("{:24} {}", property.name, property.says));
+        properties.iter().for_each(|property| println!("{:48} {}", property.name, property.says));
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.processes {

@@ -10,7 +10,7 @@ use crate::machine::pieces::{OFFSET_BYTES, PIECE_BYTES, Pieces};
 use crate::numbers::{decode, read};
 use crate::suite::{Bench, Outcome};
 
-pub(super) fn pools(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b65_pools(bench: &Bench) -> Result<Outcome> {
     if bench.on_cpu() {
         return Ok(Outcome::Skipped("CPU ranks have no pools".into()));
     }
@@ -76,7 +76,7 @@ pub(super) fn pools(bench: &Bench) -> Result<Outcome> {
 /// What each byte of a pool's memory is.
 const FILL: u8 = 0x3f;
 
-pub(super) fn remapped(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b64_remapped(bench: &Bench) -> Result<Outcome> {
     let Some(&[ordinal]) = bench.machine.devices().filter(|_| bench.machine.in_processes()) else {
         return Ok(Outcome::Skipped("for processes with a GPU each".into()));
     };
@@ -118,7 +118,7 @@ pub(super) fn remapped(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
-pub(super) fn mapped(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b64_mapped(bench: &Bench) -> Result<Outcome> {
     let Some(devices) = bench.machine.devices().filter(|_| !bench.machine.in_processes()) else {
         return Ok(Outcome::Skipped("for GPUs of one process".into()));
     };

@@ -33,7 +33,7 @@ pub(super) fn presets(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
-pub(super) fn misaligned(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b55_misaligned(bench: &Bench) -> Result<Outcome> {
     for world in bench.worlds() {
         let options = allfold::Options { cpu_shape: (2, 2), ..bench.options(Preset::Allfold, 8192) };
         let mut comm = bench.communicator(world, options)?;
@@ -56,7 +56,7 @@ pub(super) fn misaligned(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
-pub(super) fn grids(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b20_b35_grids(bench: &Bench) -> Result<Outcome> {
     // No power of two among them but the first; fewer threads than ranks; more blocks than ranks and not a multiple.
     let shapes: &[(u32, u32)] = match (bench.on_cpu(), bench.quick) {
         (true, true) => &[(1, 1), (2, 2), (4, 3), (3, 5)],

@@ -62,7 +62,7 @@ fn look(comm: &Communicator, memories: &[Box<dyn Memory>], number: Option<u64>) 
     Ok(())
 }
 
-pub(super) fn graphs(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b14_b76_b81_b82_b83_graphs(bench: &Bench) -> Result<Outcome> {
     if bench.on_cpu() {
         return Ok(Outcome::Skipped("CPU ranks have no graphs".into()));
     }

@@ -21,7 +21,7 @@ const ELEMS: usize = 512;
 
 const EMPTY: &str = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry empty() { ret; }\n";
 
-pub(super) fn a_call_is_a_launch(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b37_a_call_is_a_launch(bench: &Bench) -> Result<Outcome> {
     if bench.on_cpu() {
         return Ok(Outcome::Skipped("a call on CPU ranks is done when it returns".into()));
     }

@@ -4,7 +4,7 @@ use allfold::{Algorithm, Dtype, Preset};
 use anyhow::Result;
 
 use crate::call::Call;
-use crate::data::Data;
+use crate::data::{Data, mix};
 use crate::machine::buffers;
 use crate::suite::{Bench, Outcome, in_place};
 
@@ -16,7 +16,7 @@ fn all_forms(bench: &Bench, world: usize, call: Call) -> impl Iterator<Item = Ca
     })
 }
 
-pub(super) fn small_lengths(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b23_b85_b86_small_lengths(bench: &Bench) -> Result<Outcome> {
     for world in bench.worlds() {
         let mut comm = bench.communicator(world, bench.options(Preset::Allfold, 2048))?;
         for dtype in Dtype::ALL {
@@ -35,7 +35,7 @@ fn in_place_allowed(call: &Call) -> bool {
     call.options.algorithm.zip(call.options.input).is_some_and(in_place)
 }
 
-pub(super) fn lengths_by_powers(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b85_lengths_by_powers(bench: &Bench) -> Result<Outcome> {
     // Up to here every form at every length; beyond, the forms take turns.
     let every_form_to = if bench.quick { 11 } else { 14 };
     let last = match (bench.on_cpu(), bench.quick) {
@@ -64,7 +64,7 @@ pub(super) fn lengths_by_powers(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
-pub(super) fn sizes_others_failed_at(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b16_b17_b19_b23_b56_b109_sizes_others_failed_at(bench: &Bench) -> Result<Outcome> {
     for world in bench.worlds() {
         let mut comm = bench.communicator(world, bench.options(Preset::Allfold, 128 << 10))?;
         // Not a multiple of 128 bytes; odd multiples of 24; fewer elements than ranks.
@@ -72,6 +72,9 @@ pub(super) fn sizes_others_failed_at(bench: &Bench) -> Result<Outcome> {
         sizes_bytes.extend([1, 7, 63, 500].map(|k| 128 * k + 2));
         // The data of whole packs a rank, and one element more.
         sizes_bytes.extend([1, 7, 100].map(|k| 16 * world * k + 4));
+        // 4096 elements of 16 bits and of 32; and any.
+        sizes_bytes.extend([4096, 8192]);
+        sizes_bytes.extend((0..8).map(|n| ((mix(17, world as u64, n) as usize % (16 << 10)) >> (n % 7)) & !3));
         let mut calls = Vec::new();
         for (turn, &bytes) in sizes_bytes.iter().enumerate() {
             for dtype in Dtype::ALL {
@@ -88,7 +91,7 @@ pub(super) fn sizes_others_failed_at(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
-pub(super) fn huge(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b59_b114_huge(bench: &Bench) -> Result<Outcome> {
     if bench.on_cpu() {
         return Ok(Outcome::Skipped("needs 9 GB of GPU memory a rank".into()));
     }

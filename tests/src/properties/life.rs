@@ -16,7 +16,7 @@ use crate::suite::{Bench, Outcome};
 /// Bytes that the driver may keep after communicators have come and gone.
 const KEPT_BYTES: usize = 8 << 20;
 
-pub(super) fn made_and_dropped(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b33_b40_b96_made_and_dropped(bench: &Bench) -> Result<Outcome> {
     let (times, small) = match (bench.on_cpu(), bench.quick) {
         (true, true) => (200, false),
         (true, false) => (1000, false),
@@ -24,15 +24,19 @@ pub(super) fn made_and_dropped(bench: &Bench) -> Result<Outcome> {
         (false, false) => (1000, true),
     };
     let worlds: Vec<_> = bench.worlds().collect();
-    let mut before = None;
+    let (mut before, mut place) = (None, 0);
     for turn in 0..times {
         let world = worlds[turn % worlds.len()];
         let mut options = bench.options(Preset::Allfold, 4096);
         if small {
             options.dtypes = vec![Dtype::F32];
         }
+        // Each process comes at another time, and goes on at another; of threads the one that drives them does.
+        let pause = |what, rank| std::thread::sleep(Duration::from_micros(mix(what, rank, turn as u64) % 1500));
+        pause(1, place);
         let mut comm = bench.communicator(world, options)?;
-        std::thread::sleep(Duration::from_micros(mix(1, 2, turn as u64) % 3000));
+        place = comm.local_ranks().start as u64;
+        pause(2, place);
         let forms = bench.forms(Preset::Allfold, world);
         let data = Data::Ramp(turn as u64);
         bench.run(&mut comm, &[Call { data, ..Call::new(Dtype::F32, 100).by(forms[turn % forms.len()]) }])?;
@@ -82,7 +86,7 @@ fn threads(bench: &Bench) -> Result<usize> {
     Ok(count)
 }
 
-pub(super) fn dropped_in_flight(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b70_dropped_in_flight(bench: &Bench) -> Result<Outcome> {
     if bench.on_cpu() {
         return Ok(Outcome::Skipped("a call on CPU ranks is done when it returns".into()));
     }
@@ -113,7 +117,7 @@ pub(super) fn dropped_in_flight(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
-pub(super) fn idle(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b118_idle(bench: &Bench) -> Result<Outcome> {
     const REST: Duration = Duration::from_secs(2);
     let world = bench.machine.most_ranks();
     let options = Options { cpu_shape: (2, 1), ..bench.options(Preset::Allfold, 4096) };

@@ -9,7 +9,7 @@ use crate::suite::{Bench, Outcome};
 mod makings;
 mod setup;
 
-pub(super) use makings::{refused_grids, refused_makings, refused_memory};
+pub(super) use makings::{b35_refused_grids, b38_launches_that_block, b48_refused_memory, b59_b88_refused_makings};
 
 const F32: Dtype = Dtype::F32;
 
@@ -25,7 +25,7 @@ fn each_world(bench: &Bench, property: impl Fn(&mut Setup, &mut Communicator, us
     Ok(Outcome::Holds)
 }
 
-pub(super) fn refused_lengths(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b42_b58_refused_lengths(bench: &Bench) -> Result<Outcome> {
     each_world(bench, |setup, comm, world| {
         for got in (0..=MAX_RANKS + 4).filter(|&got| got != world) {
             let error = setup.refused(bench, comm, F32, |all| {
@@ -60,7 +60,7 @@ pub(super) fn refused_lengths(bench: &Bench) -> Result<Outcome> {
     })
 }
 
-pub(super) fn refused_addresses(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b55_refused_addresses(bench: &Bench) -> Result<Outcome> {
     each_world(bench, |setup, comm, world| {
         for rank in [0, world - 1] {
             for dtype in Dtype::ALL {
@@ -192,7 +192,7 @@ pub(super) fn refused_forms(bench: &Bench) -> Result<Outcome> {
     })
 }
 
-pub(super) fn refused_capacities(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b61_b62_refused_capacities(bench: &Bench) -> Result<Outcome> {
     each_world(bench, |setup, _, world| {
         let capacity = 16 * world * 6;
         let options = Options { landing_bytes: Some(capacity as u64), ..bench.options(Preset::Allfold, capacity) };
@@ -247,7 +247,7 @@ fn of_length(elems: usize) -> impl Fn(&mut Vec<allfold::RawBuffers<'_>>) {
     move |all| all.iter_mut().for_each(|b| (b.input_elems, b.output_elems) = (elems as u64, elems as u64))
 }
 
-pub(super) fn empty_calls(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b58_empty_calls(bench: &Bench) -> Result<Outcome> {
     each_world(bench, |setup, comm, _| {
         for dtype in Dtype::ALL {
             for null in [false, true] {

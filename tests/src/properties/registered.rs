@@ -93,7 +93,7 @@ fn refused(done: allfold::Result<Plan>, right: impl FnOnce(&Error) -> bool, what
     }
 }
 
-pub(super) fn names(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b67_names(bench: &Bench) -> Result<Outcome> {
     for world in bench.worlds().filter(|&world| world > 1) {
         let mut bed = Bed::new(bench, world)?;
         bed.fill()?;
@@ -149,7 +149,7 @@ pub(super) fn names(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
-pub(super) fn come_and_go(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b61_b71_come_and_go(bench: &Bench) -> Result<Outcome> {
     let world = bench.machine.most_ranks();
     let mut bed = Bed::new(bench, world)?;
     let mut before = None;
@@ -176,12 +176,12 @@ pub(super) fn come_and_go(bench: &Bench) -> Result<Outcome> {
 }
 
 /// File descriptors and mappings of this process.
-fn held() -> Result<(usize, usize)> {
+pub(super) fn held() -> Result<(usize, usize)> {
     let descriptors = fs::read_dir("/proc/self/fd").context("counting descriptors")?.count();
     Ok((descriptors, fs::read_to_string("/proc/self/maps").context("counting mappings")?.lines().count()))
 }
 
-pub(super) fn freed(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b70_freed(bench: &Bench) -> Result<Outcome> {
     let mut bed = Bed::new(bench, bench.machine.most_ranks())?;
     if bench.on_cpu() && !bench.machine.in_processes() {
         return Ok(Outcome::Skipped("nobody knows when ordinary memory is freed".into()));

@@ -34,7 +34,7 @@ fn any_call(bench: &Bench, preset: Preset, limits: &Limits, most_elems: usize, n
     if any(11, 2) == 0 { call.on(grid.0, grid.1) } else { call }
 }
 
-pub(super) fn mixed(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b09_b47_b129_mixed(bench: &Bench) -> Result<Outcome> {
     let calls = if bench.quick { 200 } else { 2000 };
     for world in bench.worlds() {
         for preset in [Preset::Allfold, Preset::Vllm, Preset::Trtllm] {
@@ -49,7 +49,7 @@ pub(super) fn mixed(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
-pub(super) fn two_communicators(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b24_b29_two_communicators(bench: &Bench) -> Result<Outcome> {
     let most = bench.machine.most_ranks();
     if most < 2 {
         return Ok(Outcome::Skipped(format!("2 ranks needed, {most} there")));
@@ -68,7 +68,7 @@ pub(super) fn two_communicators(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
-pub(super) fn rewritten_inputs(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b11_rewritten_inputs(bench: &Bench) -> Result<Outcome> {
     for world in bench.worlds() {
         for preset in Preset::ALL {
             let mut comm = bench.communicator(world, bench.options(preset, 1 << 18))?;
@@ -87,7 +87,7 @@ pub(super) fn rewritten_inputs(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
-pub(super) fn late_rank(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b11_b13_b37_late_rank(bench: &Bench) -> Result<Outcome> {
     if bench.on_cpu() && !bench.machine.in_processes() {
         return Ok(Outcome::Skipped(
             "a call starts all CPU ranks at once: none of a process's can be made late".into(),
@@ -137,7 +137,7 @@ pub(super) fn aborted(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
-pub(super) fn given_up(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b44_given_up(bench: &Bench) -> Result<Outcome> {
     let most = bench.machine.most_ranks();
     if most < 2 {
         return Ok(Outcome::Skipped(format!("2 ranks needed, {most} there")));

@@ -127,7 +127,7 @@ fn divisions(world: usize) -> Vec<Seats> {
     all.into_iter().step_by(step).enumerate().map(seats).collect()
 }
 
-pub(super) fn parts(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b24_parts(bench: &Bench) -> Result<Outcome> {
     for world in bench.worlds() {
         let mut whole = whole(bench, world)?;
         let memories = memories(bench, world)?;

@@ -1,9 +1,7 @@
 //! Stamps: inputs that the device makes and sums that the device checks, so that nothing comes between two calls.
 
 use allfold::cuda::RawStream;
-use allfold::{
-    Algorithm, CallOptions, Communicator, Dtype, Element, InputMode, Options, Preset, ReduceOp, Registered, stamp_sum,
-};
+use allfold::{CallOptions, Communicator, Dtype, Element, Options, Plan, Preset, ReduceOp, Registered, stamp_sum};
 use allfold_kernels::protocol::epoch::Epoch;
 use anyhow::{Result, ensure};
 use half::{bf16, f16};
@@ -13,24 +11,23 @@ use crate::suite::{Bench, Outcome, in_place};
 
 /// A call whose input is stamps and whose output is checked.
 #[derive(Clone, Copy)]
-struct Stamped {
-    dtype: Dtype,
-    elems: usize,
-    form: (Algorithm, InputMode),
-    in_place: bool,
-    registered: Registered,
+pub(super) struct Stamped {
+    pub(super) dtype: Dtype,
+    pub(super) elems: usize,
+    pub(super) in_place: bool,
+    pub(super) options: CallOptions,
 }
 
 /// Most elements of a call here; every rank has an input and an output of so many f32.
-const MOST_ELEMS: usize = 1 << 16;
-const OUTPUT_OFFSET_BYTES: usize = 4 * MOST_ELEMS;
+pub(super) const MOST_ELEMS: usize = 1 << 16;
+pub(super) const OUTPUT_OFFSET_BYTES: usize = 4 * MOST_ELEMS;
 
 /// Memory of each rank of this process.
-fn memories(bench: &Bench, comm: &Communicator) -> Result<Vec<Box<dyn Memory>>> {
+pub(super) fn memories(bench: &Bench, comm: &Communicator) -> Result<Vec<Box<dyn Memory>>> {
     comm.local_ranks().map(|rank| bench.machine.memory(rank, 2 * OUTPUT_OFFSET_BYTES)).collect()
 }
 
-fn call(comm: &mut Communicator, memories: &[Box<dyn Memory>], call: Stamped) -> allfold::Result<()> {
+pub(super) fn call(comm: &mut Communicator, memories: &[Box<dyn Memory>], call: Stamped) -> allfold::Result<Plan> {
     match call.dtype {
         Dtype::F32 => call_typed::<f32>(comm, memories, call),
         Dtype::F16 => call_typed::<f16>(comm, memories, call),
@@ -39,17 +36,21 @@ fn call(comm: &mut Communicator, memories: &[Box<dyn Memory>], call: Stamped) ->
     }
 }
 
-fn call_typed<T: Element>(comm: &mut Communicator, memories: &[Box<dyn Memory>], call: Stamped) -> allfold::Result<()> {
-    let Stamped { elems, form: (algorithm, input), registered, .. } = call;
+fn call_typed<T: Element>(
+    comm: &mut Communicator,
+    memories: &[Box<dyn Memory>],
+    call: Stamped,
+) -> allfold::Result<Plan> {
+    let Stamped { elems, options, .. } = call;
     let output = if call.in_place { 0 } else { OUTPUT_OFFSET_BYTES };
     let from_to = |from, to| -> Vec<_> {
         // SAFETY: what uses them is put into each rank's one stream, or is done on return; the memories live longer.
         memories.iter().map(|memory| unsafe { buffers::<T>(&**memory, from, to, elems) }).collect()
     };
     comm.fill_stamps(&from_to(0, 0))?;
-    let options = CallOptions { algorithm: Some(algorithm), input: Some(input), registered, ..CallOptions::default() };
-    comm.all_reduce_with(&from_to(0, output), ReduceOp::Sum, &options)?;
-    comm.check_stamps(&from_to(output, output))
+    let plan = comm.all_reduce_with(&from_to(0, output), ReduceOp::Sum, &options)?;
+    comm.check_stamps(&from_to(output, output))?;
+    Ok(plan)
 }
 
 /// Every kind of call, round and round.
@@ -59,19 +60,21 @@ fn rounds(bench: &Bench, preset: Preset, world: usize, registered: Registered) -
         for form in bench.forms(preset, world) {
             let dtype = Dtype::ALL[calls.len() % Dtype::ALL.len()];
             let in_place = in_place(form) && calls.len() % 2 == 1;
-            calls.push(Stamped { dtype, elems, form, in_place, registered });
+            let (algorithm, input) = (Some(form.0), Some(form.1));
+            let options = CallOptions { algorithm, input, registered, ..CallOptions::default() };
+            calls.push(Stamped { dtype, elems, in_place, options });
         }
     }
     calls
 }
 
-fn settle(comm: &Communicator, memories: &[Box<dyn Memory>]) -> Result<Vec<u64>> {
+pub(super) fn settle(comm: &Communicator, memories: &[Box<dyn Memory>]) -> Result<Vec<u64>> {
     memories.iter().try_for_each(|memory| memory.synchronize())?;
     comm.check()?;
     Ok(comm.wrong()?)
 }
 
-pub(super) fn stamps_back_to_back(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b01_b02_stamps_back_to_back(bench: &Bench) -> Result<Outcome> {
     let rounds_of = if bench.quick { 2 } else { 20 };
     for world in bench.worlds() {
         for preset in Preset::ALL {
@@ -120,7 +123,7 @@ const CAPTURED: usize = 101;
 /// Replays between two looks at the result.
 const REPLAYS: u64 = 20;
 
-pub(super) fn stress(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b02_b06_b31_b52_stress(bench: &Bench) -> Result<Outcome> {
     if bench.stress_calls == 0 {
         return Ok(Outcome::Skipped("asked for no calls: see --stress".into()));
     }
@@ -141,7 +144,8 @@ pub(super) fn stress(bench: &Bench) -> Result<Outcome> {
         let left = bench.stress_calls - done;
         let kinds: Vec<_> = cycle.by_ref().take(left.min(CAPTURED as u64) as usize).collect();
         let (calls, replays) = (kinds.len() as u64, REPLAYS.min(left / kinds.len() as u64));
-        let graph = comm.capture(&streams, |comm| kinds.iter().try_for_each(|&it| call(comm, &memories, it)))?;
+        let graph =
+            comm.capture(&streams, |comm| kinds.iter().try_for_each(|&it| call(comm, &memories, it).map(drop)))?;
         comm.finish_capture()?;
         for _ in 0..replays {
             // SAFETY: memories and communicator live until the streams have been waited for.

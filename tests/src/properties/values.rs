@@ -26,7 +26,7 @@ fn all_are(bench: &Bench, world: usize, dtype: Dtype, elems: usize, data: Data, 
     Ok(())
 }
 
-pub(super) fn rank_order(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b107_b110_rank_order(bench: &Bench) -> Result<Outcome> {
     let most = bench.machine.most_ranks();
     if most < 4 {
         return Ok(Outcome::Skipped(format!("4 ranks needed, {most} there")));
@@ -47,7 +47,7 @@ pub(super) fn rank_order(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
-pub(super) fn same_bits(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b08_b112_b113_same_bits(bench: &Bench) -> Result<Outcome> {
     // The same data at two shapes: what both have must be the same.
     let (small, large) = if bench.quick { (1664 * 3, 2048 * 3) } else { (1664 * 16, 2048 * 16) };
     for world in bench.worlds() {
@@ -77,7 +77,7 @@ fn blocks(call: Call, blocks: u32) -> allfold::CallOptions {
     allfold::CallOptions { blocks: Some(blocks), ..call.options }
 }
 
-pub(super) fn edge_values(bench: &Bench) -> Result<Outcome> {
+pub(super) fn b34_b106_edge_values(bench: &Bench) -> Result<Outcome> {
     for world in bench.worlds() {
         let pairs = EDGES * EDGES;
         let mut comm = bench.communicator(world, bench.options(Preset::Allfold, 1 << 18))?;

@@ -4,6 +4,7 @@
 
 use allfold::tuning::{CPU_ROWS, ROWS, Row};
 use allfold::{Algorithm, CallOptions, Dtype, InputMode, Limits, Options, Plan, Request};
+use allfold_tests::data::mix;
 
 /// A GPU with room for everything.
 pub const LIMITS: Limits = Limits {
@@ -55,4 +56,9 @@ pub fn edges() -> Vec<u64> {
     let mut all: Vec<u64> = limits.chain(powers).flat_map(|bytes| [bytes - 4, bytes, bytes + 4]).collect();
     all.sort();
     all
+}
+
+/// Any numbers of bytes, of every magnitude up to 64 GiB, in whole elements of every dtype.
+pub fn any_bytes() -> impl Iterator<Item = u64> {
+    (0..500).map(|number| (mix(22, 0, number) >> (28 + mix(22, 1, number) % 33)) & !3)
 }

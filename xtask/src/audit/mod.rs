@@ -10,6 +10,8 @@
 
 use std::fmt;
 
+#[cfg(test)]
+mod committed;
 pub mod flow;
 pub mod parse;
 pub mod ptxas;

@@ -41,7 +41,7 @@ fn a_failure_names_file_line_and_kernel() {
 }
 
 #[test]
-fn a_flag_access_that_is_not_what_its_name_says() {
+fn b02_b04_b130_b137_a_flag_access_that_is_not_what_its_name_says() {
     let must = "must be";
     found("st.volatile.global.u64 [", "st.relaxed.sys.global.u64 [", KERNEL, must);
     found("ld.volatile.global.u64 %", "ld.global.u64 %", KERNEL, must);
@@ -59,7 +59,7 @@ fn a_flag_access_that_is_not_what_its_name_says() {
 }
 
 #[test]
-fn a_fence_that_is_weaker_or_dearer_and_landing_data_of_another_scope() {
+fn b04_b130_a_fence_that_is_weaker_or_dearer_and_landing_data_of_another_scope() {
     for fence in ["fence.acq_rel.gpu;", "fence.sc.sys;", "membar.sys;"] {
         found("bar.sync \t0;", fence, KERNEL, "a fence is");
     }
@@ -80,7 +80,7 @@ fn a_fence_that_is_weaker_or_dearer_and_landing_data_of_another_scope() {
 }
 
 #[test]
-fn an_access_without_a_name() {
+fn b134_an_access_without_a_name() {
     let unnamed = "names no operation";
     found("[%rd5+32], %rd6; // st_flag_release", "[%rd5+32], %rd6;", KERNEL, unnamed);
     found("[%rd5]; // ld_word", "[%rd5]; // a word", KERNEL, unnamed);
@@ -162,8 +162,8 @@ fn assembler(test: &str) -> Option<Ptxas> {
 }
 
 #[test]
-fn ptxas_passes_the_good_module() {
-    let Some(ptxas) = assembler("ptxas_passes_the_good_module") else { return };
+fn b122_b131_ptxas_passes_the_good_module() {
+    let Some(ptxas) = assembler("b122_b131_ptxas_passes_the_good_module") else { return };
     for sm in ARCHITECTURES.into_iter().filter(|sm| *sm >= 90) {
         let verdict = ptxas.assemble("sm_90/f32.ptx", GOOD, sm).unwrap();
         assert_eq!(verdict.failures, []);

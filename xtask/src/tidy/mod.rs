@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::shell;
 
 mod rules;
-mod source;
+pub mod source;
 #[cfg(test)]
 mod tests;
 

@@ -10,7 +10,7 @@ use super::{F32, each_world};
 use crate::machine::CudaMachine;
 use crate::suite::{Bench, Outcome};
 
-pub(in crate::properties) fn refused_grids(bench: &Bench) -> Result<Outcome> {
+pub(in crate::properties) fn b35_refused_grids(bench: &Bench) -> Result<Outcome> {
     if bench.on_cpu() {
         let (most_blocks, most_threads) = (MAX_BLOCKS as u32, 1024);
         for shape in [(0, 1), (1, 0), (most_blocks + 1, 1), (1, most_threads + 1), (u32::MAX, u32::MAX)] {
@@ -51,7 +51,7 @@ fn refusal(result: allfold::Result<Communicator>) -> Result<Error> {
     result.err().context("a communicator that cannot be was made")
 }
 
-pub(in crate::properties) fn refused_makings(bench: &Bench) -> Result<Outcome> {
+pub(in crate::properties) fn b59_b88_refused_makings(bench: &Bench) -> Result<Outcome> {
     for world in [0, 9, 16, 1000] {
         let error = if bench.on_cpu() {
             refusal(Communicator::cpu(world))?
@@ -92,10 +92,17 @@ pub(in crate::properties) fn refused_makings(bench: &Bench) -> Result<Outcome> {
         refused!(error, Error::NoSuchDevice { ordinal, count } if (ordinal, count) == (none, none));
     }
     bench.count(1);
-    if !bench.on_cpu() {
-        // The driver reads the variable when it starts, so this needs a process of its own.
+    Ok(Outcome::Holds)
+}
+
+/// The driver reads the variable when it starts, so this needs a process of its own.
+pub(in crate::properties) fn b38_launches_that_block(bench: &Bench) -> Result<Outcome> {
+    if bench.on_cpu() {
+        return Ok(Outcome::Skipped("CPU ranks are not launched by a driver".into()));
+    }
+    for filter in ["empty_calls", "small_lengths"] {
         let mut suite = Command::new(std::env::current_exe()?);
-        suite.args(["--backend", "cuda", "--devices", "0,0", "--filter", "empty_calls"]);
+        suite.args(["--backend", "cuda", "--devices", "0,0", "--quick", "--filter", filter]);
         let said = suite.env("CUDA_LAUNCH_BLOCKING", "1").output()?;
         let text = String::from_utf8_lossy(&said.stdout);
         ensure!(said.status.code() == Some(1) && text.contains("CUDA_LAUNCH_BLOCKING"), "blocking launches: {text}");
@@ -104,7 +111,7 @@ pub(in crate::properties) fn refused_makings(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::Holds)
 }
 
-pub(in crate::properties) fn refused_memory(bench: &Bench) -> Result<Outcome> {
+pub(in crate::properties) fn b48_refused_memory(bench: &Bench) -> Result<Outcome> {
     each_world(bench, |setup, comm, world| {
         // On one rank only, and on all.
         for first in [0, world - 1] {

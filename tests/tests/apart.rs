@@ -1,0 +1,106 @@
+//! Ranks that are threads with communicators of their own, as processes have them: what one does is seen by the test, in time.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use allfold::rendezvous::{Rendezvous, local};
+use allfold::{Algorithm, CallOptions, Communicator, InputMode, Options, Preset, RankBuffers, ReduceOp};
+use allfold_tests::data::mix;
+use allfold_tests::suite::sound_forms;
+
+/// The same on each of `world` ranks.
+fn on_ranks(world: u32, options: &Options, body: impl Fn(Communicator, u32) + Sync) {
+    std::thread::scope(|scope| {
+        for seat in local(world).expect("so many ranks") {
+            let body = &body;
+            scope.spawn(move || {
+                let comm = Communicator::connect_cpu_with(&seat, options.clone()).expect("all come");
+                body(comm, seat.rank());
+            });
+        }
+    });
+}
+
+/// The forms that use no buffer of a peer's caller.
+fn forms(world: u32) -> Vec<(Algorithm, InputMode)> {
+    let mut forms = sound_forms(Preset::Allfold, world as usize);
+    forms.retain(|(algorithm, input)| input.staged() || algorithm.pushes());
+    forms
+}
+
+/// Payload and size are the same in all calls: neither tells a call from another.
+#[test]
+fn b13_b31_nobody_leaves_a_call_before_all_have_entered_it() {
+    const CALLS: usize = 60;
+    for world in 2..=5 {
+        let options = Options {
+            inputs: InputMode::ALL.to_vec(),
+            capacity_bytes: 1 << 14,
+            landing_bytes: Some(1 << 14),
+            ..Options::for_processes()
+        };
+        let forms = forms(world);
+        let entered: Vec<_> = (0..CALLS * forms.len()).map(|_| AtomicU32::new(0)).collect();
+        on_ranks(world, &options, |mut comm, rank| {
+            for (number, entered) in entered.iter().enumerate() {
+                // As many in a row by one form, so that no barrier of another hides what this one lacks.
+                let (algorithm, input) = forms[number / CALLS];
+                let call = CallOptions { algorithm: Some(algorithm), input: Some(input), ..CallOptions::default() };
+                // One rank or another is late, by up to 2 ms.
+                let any = mix(13, u64::from(rank), number as u64);
+                if any.is_multiple_of(u64::from(2 * world)) {
+                    std::thread::sleep(Duration::from_micros((any >> 32) % 2000));
+                }
+                let mut data = [1.0_f32; 300];
+                entered.fetch_add(1, Ordering::SeqCst);
+                comm.all_reduce_with(&[RankBuffers::in_place(&mut data)], ReduceOp::Sum, &call).expect("all call");
+                let there = entered.load(Ordering::SeqCst);
+                assert_eq!(there, world, "rank {rank} left call {number}, by {algorithm:?} {input:?}");
+                assert_eq!(data, [world as f32; 300], "call {number}, by {algorithm:?} {input:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn b104_what_ranks_share_is_in_no_folder() {
+    for number in 0..6 {
+        let capacity_bytes = 1 << (20 + mix(104, 0, number) % 5);
+        let world = 2 + (mix(104, 1, number) % 3) as u32;
+        let options = Options { capacity_bytes, ..Options::for_processes() };
+        on_ranks(world, &options, |mut comm, rank| {
+            let mut data = vec![rank as f32; 1000];
+            comm.all_reduce(&[RankBuffers::in_place(&mut data)], ReduceOp::Sum).expect("all call");
+            let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc");
+            let shared: Vec<_> = maps.lines().filter(|line| line.split_whitespace().nth(1) == Some("rw-s")).collect();
+            // A name of no folder: whatever is mounted on /dev/shm, nothing of it is used.
+            let ours: Vec<_> = shared.iter().filter(|line| line.contains("/memfd:allfold")).collect();
+            assert!(!ours.is_empty(), "{maps}");
+            assert!(!maps.contains("/dev/shm"), "{maps}");
+            assert!(data.iter().all(|&x| x == (0..world).sum::<u32>() as f32));
+        });
+    }
+}
+
+/// Ranks that come at different times, some of them long after others: whoever is early waits, and nobody calls too soon.
+#[test]
+fn b33_b40_ranks_that_come_late_are_waited_for() {
+    for turn in 0..12 {
+        let world = 2 + (mix(33, 0, turn) % 4) as u32;
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            for seat in local(world).expect("so many ranks") {
+                scope.spawn(move || {
+                    let any = |what| mix(33, what + u64::from(seat.rank()), turn);
+                    std::thread::sleep(Duration::from_millis(any(1) % 50));
+                    let mut comm = Communicator::connect_cpu(&seat).expect("all come");
+                    std::thread::sleep(Duration::from_millis(any(11) % 50));
+                    let mut data = vec![1.0_f32; 1 + (mix(33, 99, turn) % 3000) as usize];
+                    comm.all_reduce(&[RankBuffers::in_place(&mut data)], ReduceOp::Sum).expect("all call");
+                    assert!(data.iter().all(|&x| x == world as f32), "turn {turn}, rank {}", seat.rank());
+                });
+            }
+        });
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    }
+}
