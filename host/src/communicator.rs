@@ -236,6 +236,7 @@ impl Communicator {
     /// # Errors
     /// [`Error::Timeout`]: a rank waited longer than [`Options::timeout`]. [`Error::PeerGone`]: it waited for a rank whose process or thread
     /// has ended, or that was dropped. [`Error::Disagreement`]: ranks made different calls. [`Error::Aborted`]. [`Error::UnknownBuffers`].
+    /// [`Error::Ended`]: a launch failed on one of several ranks.
     /// After each of these the communicator is at its end on all ranks, which learn of it within milliseconds: results since then are not
     /// valid, see [`OnTimeout`](crate::OnTimeout), and every later call gets the same error. [`Communicator::rebuild`] makes a new one.
     ///

@@ -278,8 +278,7 @@ pub enum Error {
         /// Who did.
         by: u32,
     },
-    /// A call on a communicator that has come to its end: a wait was given up, or a call or a replay was launched on some ranks
-    /// only. Make a new one.
+    /// A call or a replay was launched on some ranks only, and the communicator is at its end. Make a new one.
     #[error("the communicator is at its end: {0}")]
     Ended(&'static str),
     /// Too few hardware queues: streams that share one run one after the other, and ranks of one GPU wait for each other.

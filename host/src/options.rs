@@ -93,7 +93,8 @@ pub struct Options {
     pub on_timeout: OnTimeout,
     /// Whether ranks compare what each call is (elements, dtype, algorithm, input mode, grid, protocol) within the call itself, so that ranks
     /// which make different calls get [`Error::Disagreement`](crate::Error::Disagreement) in place of a wrong sum or a hang. The same
-    /// on all ranks. It costs a message of 16 bytes to each peer.
+    /// on all ranks. It costs a message of 16 bytes to each peer. A call of no elements sends none: ranks that disagree on it find out by
+    /// their next call, or by waiting. Whatever differs, outputs of such calls are not valid, and in a push may hold any numbers.
     pub compare_calls: bool,
     /// Whether [`crate::Communicator::fill_stamps`] and its like will be called.
     pub stamps: bool,
@@ -172,13 +173,13 @@ impl Options {
 }
 
 /// What becomes of a call that ends early, because a rank waited too long, is gone, makes another call, or was told to stop; and
-/// of the calls that are queued behind it, which end at their start.
+/// of the calls that are queued behind it, which end at their start or at their first wait.
 ///
 /// Either way a result counts only once [`Communicator::check`](crate::Communicator::check) was `Ok` after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnTimeout {
-    /// Elements that have no sum are made all ones: a NaN of each floating-point type, -1 of an integer. Only where peers store
-    /// into this rank's output, in an exchange or a one-pass, a peer that comes too late may still do that.
+    /// Elements whose wait ended are made all ones: a NaN of each floating-point type, -1 of an integer. Where peers store into this
+    /// rank's output, in an exchange or a one-pass, some may keep what they had, and a peer that comes too late may still store.
     #[default]
     Poison,
     /// On a GPU the kernel traps, and the process loses its context: nothing that comes after can use what the call has left. On the CPU,

@@ -59,7 +59,7 @@ impl fmt::Debug for Aborter {
 impl Aborter {
     /// Stops all calls of the communicator, on all ranks: those that wait end within a few milliseconds, those to come do nothing.
     /// [`Communicator::check`](crate::Communicator::check) is [`Error::Aborted`] on every rank then, unless a rank had stopped before.
-    /// Does nothing more where the communicator is gone.
+    /// Where this process has dropped the communicator, those of other processes still hear of it.
     ///
     /// Ranks of other processes with GPUs are told by a copy to their memory; on the way this may wait for the driver.
     pub fn abort(&self) {
@@ -89,14 +89,13 @@ pub(crate) fn error(
     let Stop { why, by: Rank(by), phase, block, ranks, epoch_low } = stop;
     Err(match why {
         Why::TimedOut => {
-            // This rank's own word, if it waited too.
-            let (waiting_rank, missing, waited) = match word.missing {
-                Ranks::NONE => (by, ranks, timeout.unwrap_or_default()),
-                missing if by == rank => (by, Ranks(missing.0 | ranks.0), Duration::from_nanos(word.waited_ns)),
-                missing => (rank, missing, Duration::from_nanos(word.waited_ns)),
+            // Several threads of this rank may have waited, and for others; of another rank only that one is known which said so.
+            let (missing, waited) = match by == rank {
+                true => (Ranks(word.missing.0 | ranks.0), Duration::from_nanos(word.waited_ns)),
+                false => (ranks, timeout.unwrap_or_default()),
             };
             let missing = missing.iter().map(|Rank(rank)| rank).collect();
-            Error::Timeout { waiting_rank, missing, phase, block, epoch: epoch_low, waited }
+            Error::Timeout { waiting_rank: by, missing, phase, block, epoch: epoch_low, waited }
         }
         Why::Gone => Error::PeerGone { rank: ranks.iter().next().map_or(by, |Rank(rank)| rank) },
         Why::Differs => differs(epoch_low, told(Epoch(epoch_low))?, stop),
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_waited_itself_says_so_and_any_other_says_what_it_was_told() {
+    fn a_rank_that_stopped_first_says_all_that_it_waited_for_and_any_other_what_it_was_told() {
         let stop = Stop { why: Why::TimedOut, by: Rank(0), phase: Phase::End, block: 3, ranks: Ranks(2), epoch_low: 9 };
         let of = |rank, missing, waited_ns| {
             let word = Word { stop: Some(stop), missing: Ranks(missing), waited_ns };
@@ -202,7 +201,7 @@ mod tests {
             (waiting_rank, missing, waited)
         };
         assert_eq!(of(0, 0b1010, 7), (0, vec![1, 3], Duration::from_nanos(7)));
-        assert_eq!(of(2, 0b1000, 8), (2, vec![3], Duration::from_nanos(8)));
+        assert_eq!(of(2, 0b1000, 8), (0, vec![1], Duration::from_secs(30)));
         assert_eq!(of(2, 0, 0), (0, vec![1], Duration::from_secs(30)));
     }
 

@@ -226,14 +226,17 @@ fn announced(m: &Lone, barriers: &[(Phase, Scope)], epoch: Epoch) {
 
 #[test]
 fn without_a_limit_a_wait_goes_on_until_the_peer_comes() {
-    // A clock that goes on and a limit that is none, and a peer that was there before.
+    // A clock that goes on, a limit that is none, and a peer that comes late.
     let protocol = Preset::Allfold.protocol(Algorithm::OneShot, InputMode::Registered).unwrap();
     let all = barriers(Algorithm::OneShot, protocol);
-    let mut m = waiting(2, 0, 0, 41, &all, None);
-    m.timeout_ns = u64::MAX;
-    one_shot::<_, F32, 2>(&m, protocol);
-    assert_eq!(m.polls.get(), 2, "one look at each barrier's flag is enough");
-    assert_eq!(m.epochs.borrow()[0], Epoch(42));
+    for (timeout_ns, comes) in [(u64::MAX, true), (3, false)] {
+        let mut m = waiting(2, 0, 0, 41, &all[..1], Some(1));
+        (m.timeout_ns, m.comes_after) = (timeout_ns, Some(50));
+        // In the end barrier, which comes next, it is there from the start.
+        m.flags.insert((row(0, Epoch(42), all[1]), Rank(1)), Epoch(42));
+        one_shot::<_, F32, 2>(&m, protocol);
+        assert_eq!((m.left(), m.polls.get() >= 50), (!comes, comes), "{} polls", m.polls.get());
+    }
 }
 
 /// A rank that waits in the start barrier of our own one-shot for rank 1.

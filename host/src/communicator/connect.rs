@@ -35,7 +35,8 @@ impl Communicator {
     /// whose own buffers are refused keeps the others waiting, until their [`Options::timeout`]. With registered input only pushes are possible: other algorithms get [`Error::OutOfReach`].
     ///
     /// A rank may be dropped at any time: its peers keep the memory that they have mapped. A call that waits for a rank that
-    /// is gone, or whose process has ended, ends soon after, with [`Error::PeerGone`].
+    /// is gone, or whose process has ended, ends soon after, with [`Error::PeerGone`]; where this process cannot see that one, in another
+    /// namespace, after [`Options::timeout`].
     ///
     /// # Errors
     /// Those of [`Communicator::cpu_with`]; [`Error::NotDeclared`] and [`Error::CapturedCallsTooLarge`] for

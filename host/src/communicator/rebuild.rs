@@ -5,17 +5,20 @@ use std::time::Instant;
 use super::connect::On;
 use super::{Backend, Communicator};
 use crate::error::{Error, Result};
+use crate::processes::deadline_after;
 use crate::rendezvous::{Line, Rendezvous, RendezvousError, Seed};
 
 impl Communicator {
     /// A communicator over `survivors`, ranks of this one: they are numbered anew, in the order of the list. It has the options of this
     /// one, fresh workspaces, and no registered buffers. No process or GPU starts anew.
     ///
-    /// This communicator is stopped if it was not yet, as by [`Communicator::abort`], and its calls are waited for. It is of no use after
-    /// that but to be dropped, or to be rebuilt again with another list, where one more rank turns out to be gone. Ranks that are left
-    /// out, whether they are gone or only slow, keep the old workspaces and registered buffers mapped until they drop them or their process
-    /// ends: what they still store there harms nobody. (Memory of `cuMemAlloc` that was registered between processes goes by
-    /// the driver's older handles, and must not be freed before its peers have ended or dropped theirs.)
+    /// This communicator is stopped if it was not yet, as by [`Communicator::abort`], and its calls are waited for; on GPUs that is all work
+    /// of this process there. It is of no use after that but to be dropped, or to be rebuilt again with another list, where one more rank
+    /// turns out to be gone. Ranks that are left out, whether they are gone or only slow, keep the old workspaces mapped until they drop
+    /// them or their process ends: what they still store there harms nobody. *Not so buffers that were registered with this
+    /// communicator*, where a rank that is only slow may still store an old part of an exchange or a one-pass: they must not be used before
+    /// each process that was left out has ended or has dropped its communicator. (Nor may memory of `cuMemAlloc` be freed before that,
+    /// which goes by the driver's older handles.)
     ///
     /// Between processes all `survivors` call it, with the same list; the new one is there on all of them, or all fail within
     /// [`Options::connect_timeout`](crate::Options::connect_timeout).
@@ -27,7 +30,10 @@ impl Communicator {
     /// communicator counts them.
     pub fn rebuild(&mut self, survivors: &[usize]) -> Result<Communicator> {
         let ranks = self.survivors(survivors)?;
-        self.abort();
+        // What ended it is what others are to hear of, too.
+        if self.check_words().is_ok() {
+            self.abort();
+        }
         if let Backend::Cuda(all) = &mut self.backend {
             all.retire()?;
         }
@@ -65,9 +71,7 @@ impl Communicator {
             Backend::Cuda(ranks) => On::Gpu(ranks.device(self.members.first)),
         };
         let prepared = on.prepare(world, &self.options)?;
-        let now = Instant::now();
-        let deadline =
-            now.checked_add(self.options.connect_timeout).ok_or(Error::Survivors { why: "it may wait too long" })?;
+        let deadline = deadline_after(self.options.connect_timeout);
         let ticket = seed.ticket(survivors);
         let line = match (seat, world) {
             (_, 1) => Line::alone(),

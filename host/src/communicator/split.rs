@@ -53,7 +53,7 @@ impl Communicator {
     /// order of keys.
     ///
     /// # Errors
-    /// [`Error::RankCount`], [`Error::Ended`]; those of [`Communicator::cpu_with`] and [`Communicator::cuda_with`], and
+    /// [`Error::RankCount`]; those of [`Communicator::check`] for which a communicator ends; those of [`Communicator::cpu_with`] and [`Communicator::cuda_with`], and
     /// [`Error::Table`] also where a part's GPUs are others than those that the table was measured on. Where ranks are processes:
     /// those of [`Communicator::connect_cpu_with`] and [`Communicator::connect_cuda_with`], with ranks as this communicator
     /// counts them; after [`Error::Rendezvous`] it cannot be split any more, and works on.

@@ -14,7 +14,8 @@ impl Communicator {
     /// element and call number, whose sum is exact in every dtype. Asynchronous and capturable like a call.
     ///
     /// # Errors
-    /// Those of [`Request::new`]; [`Error::NotDeclared`] without [`Options::stamps`](crate::Options::stamps); [`Error::Driver`].
+    /// Those of [`Request::new`]; [`Error::NotDeclared`] without [`Options::stamps`](crate::Options::stamps); [`Error::Driver`]; those of
+    /// [`Communicator::check`] where the communicator is known to be at its end.
     pub fn fill_stamps<T: Element>(&mut self, buffers: &[RankBuffers<'_, T>]) -> Result<()> {
         self.stamps(false, buffers)
     }

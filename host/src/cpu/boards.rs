@@ -35,10 +35,11 @@ impl Areas {
 
 impl Boards for Areas {
     fn stop(&self, stop: Stop) {
+        let mut word = stop.encode();
         for area in &self.areas {
-            // The first word stays, so that all ranks say the same.
-            let word = area.word(STOP_OFFSET_BYTES);
-            let _ = word.compare_exchange(0, stop.encode(), Ordering::Relaxed, Ordering::Relaxed);
+            // The first word stays, and is passed on, so that all ranks say the same.
+            let told = area.word(STOP_OFFSET_BYTES).compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed);
+            word = told.err().unwrap_or(word);
         }
     }
 

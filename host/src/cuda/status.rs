@@ -37,6 +37,14 @@ impl Pages {
         self.page.address()
     }
 
+    /// Takes note of what a workspace says, if it says anything and nothing was known: what is known then.
+    fn know(&self, word: u64) -> u64 {
+        match self.page.words()[0].compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => word,
+            Err(known) => known,
+        }
+    }
+
     fn stop_word(&self) -> u64 {
         self.page.words()[0].load(Ordering::Relaxed)
     }
@@ -56,8 +64,8 @@ impl Pages {
 impl Boards for Pages {
     fn stop(&self, stop: Stop) {
         let word = stop.encode();
-        // The first word stays, so that all ranks say the same; and peers that were told need not be told again.
-        if self.page.words()[0].compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        // Where something is known already, whoever found it has told the others.
+        if self.know(word) == word {
             self.tell_peers(STOP_OFFSET_BYTES, &word.to_ne_bytes());
         }
     }
@@ -86,12 +94,12 @@ impl CudaRanks {
 
     /// What each local rank has left word of.
     pub(crate) fn left(&self) -> Result<Vec<Word>> {
-        let of_host = Stop::decode(self.pages.stop_word());
         self.ranks
             .iter()
             .map(|rank| {
                 let words = Words::read(rank, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES + 8)?;
-                let stop = Stop::decode(words.at(STOP_OFFSET_BYTES)).or(of_host);
+                // Whoever told this rank has told its workspace alone: from here on its host knows without asking.
+                let stop = Stop::decode(self.pages.know(words.at(STOP_OFFSET_BYTES)));
                 let missing = Ranks(words.at(MISSING_OFFSET_BYTES) as u8);
                 Ok(Word { stop, missing, waited_ns: words.at(WAITED_OFFSET_BYTES) })
             })

@@ -17,6 +17,12 @@ const LONG: Duration = Duration::from_secs(u32::MAX as u64);
 /// Bytes of a long word that are told in one step.
 const PART_BYTES: usize = MOST_BYTES / 2;
 
+/// `timeout` from now, or so long that nobody waits for it.
+pub(crate) fn deadline_after(timeout: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(timeout).unwrap_or(now + LONG)
+}
+
 /// Part `number` of a long word.
 fn part(word: &[u8], number: usize) -> &[u8] {
     let rest = word.get(number * PART_BYTES..).unwrap_or_default();
@@ -40,9 +46,7 @@ impl<'a> Meeting<'a> {
         if rank >= world {
             return Err(Error::NoSuchRank { rank, world });
         }
-        let now = Instant::now();
-        let deadline = now.checked_add(timeout).unwrap_or(now + LONG);
-        Ok(Meeting { rendezvous, members: Members::one(rank, world), deadline })
+        Ok(Meeting { rendezvous, members: Members::one(rank, world), deadline: deadline_after(timeout) })
     }
 
     /// The meeting of `line`'s ranks, which ends at `deadline`.

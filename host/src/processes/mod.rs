@@ -43,7 +43,7 @@ mod watch;
 pub(crate) use agreement::{agree, describe};
 pub(crate) use descriptors::exchange;
 pub(crate) use line::{of_seats, open_line};
-pub(crate) use meeting::Meeting;
+pub(crate) use meeting::{Meeting, deadline_after};
 pub(crate) use room::check_room;
 pub(crate) use shared_memory::SharedMemory;
 pub(crate) use watch::Watch;

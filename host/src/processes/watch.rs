@@ -2,6 +2,7 @@
 //! wait for a deadline.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -31,10 +32,10 @@ struct Process {
 }
 
 impl Process {
-    fn own() -> std::io::Result<Process> {
-        let id = std::process::id();
-        let began = began("self").ok_or(std::io::ErrorKind::InvalidData)?;
-        Ok(Process { id, began, namespace: fs::metadata("/proc/self/ns/pid")?.ino() })
+    /// This one, if `/proc` says so.
+    fn own() -> Option<Process> {
+        let began = began("self").ok()??;
+        Some(Process { id: std::process::id(), began, namespace: fs::metadata("/proc/self/ns/pid").ok()?.ino() })
     }
 
     fn encode(self) -> Vec<u8> {
@@ -52,18 +53,31 @@ impl Process {
         let Some(id) = i32::try_from(self.id).ok().and_then(Pid::from_raw) else { return Err(Errno::INVAL) };
         match pidfd_open(id, PidfdFlags::empty()) {
             // Looked at after it was opened: so it is this one that the descriptor is of.
-            Ok(opened) => Ok((began(&self.id.to_string()) == Some(self.began)).then_some(opened)),
+            Ok(opened) => match began(&self.id.to_string()) {
+                Ok(began) => Ok((began == Some(self.began)).then_some(opened)),
+                // It cannot be looked at, which says nothing of it.
+                Err(_) => Err(Errno::IO),
+            },
             Err(Errno::SRCH) => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
-/// When a process began: the 22nd field of its `stat`, counted from behind its name, which may hold anything.
-fn began(process: &str) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(19)?.parse().ok()
+/// When a process began: the 22nd field of its `stat`, counted from behind its name, which may hold anything. `None`: there is no such
+/// process.
+fn began(process: &str) -> std::io::Result<Option<u64>> {
+    let stat = match fs::read_to_string(format!("/proc/{process}/stat")) {
+        Ok(stat) => stat,
+        Err(error)
+            if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let began = stat.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(19)?.parse().ok());
+    began.map(Some).ok_or(ErrorKind::InvalidData.into())
 }
 
 impl Watch {
@@ -72,15 +86,14 @@ impl Watch {
     /// # Errors
     /// [`Error::Host`], and [`Error::RankFailed`] on the others; [`Error::Rendezvous`].
     pub(crate) fn new(meeting: &Meeting<'_>, boards: Arc<dyn Boards>) -> Result<Watch> {
-        let failed = |what| move |source| Error::Host { what, source };
-        let own = Process::own().map_err(failed("finding out which process this is"));
-        let (own, words) = meeting.step(own, |own| own.encode())?;
+        let own = Process::own();
+        let ((), words) = meeting.step(Ok(()), |()| own.map_or(Vec::new(), Process::encode))?;
         let mut watched = Vec::new();
         for (rank, word) in (0..).zip(&words).filter(|&(rank, _)| rank != meeting.rank()) {
             match Process::decode(word) {
                 // Of ranks that are threads of this process, and of those that it cannot see, a deadline has to tell.
-                Some(process) if process == own => {}
-                Some(process) if process.namespace == own.namespace => match process.open() {
+                Some(process) if Some(process) == own => {}
+                Some(process) if own.is_some_and(|own| process.namespace == own.namespace) => match process.open() {
                     Ok(Some(opened)) => watched.push((rank, opened)),
                     Ok(None) => boards.gone(rank),
                     Err(error) => tracing::debug!(rank, %error, "the end of a rank's process will not be seen"),
@@ -172,7 +185,8 @@ mod tests {
         let mut sleepers =
             [0; 2].map(|_| Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().expect("it is there"));
         let own = Process::own().expect("there is /proc");
-        let of = |id: u32| Process { id, began: began(&id.to_string()).expect("it runs"), ..own };
+        let start = |id: u32| began(&id.to_string()).expect("there is /proc").expect("it runs");
+        let of = |id: u32| Process { id, began: start(id), ..own };
         let watched = [(3, of(sleepers[0].id())), (6, of(sleepers[1].id()))];
         let watched = watched.map(|(rank, process)| (rank, process.open().expect("it can be seen").expect("it runs")));
         let told = Arc::new(Told::default());

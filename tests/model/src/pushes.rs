@@ -146,7 +146,7 @@ pub fn empty() -> Program {
 }
 
 /// A push among other calls, and others among pushes, with an announcement that nobody has waited for; also where
-/// epochs and serial numbers wrap, and where a generation comes round.
+/// 32 bits of epochs and serial numbers wrap, and where a generation comes round.
 pub fn mixed() -> Vec<Program> {
     // The block that the push does not have must know of it all the same.
     let grows = PUSHES.map(|push| row(TWO_BLOCKS, FULL, [call(push, 1, 1), call(Algorithm::OneShot, 2, 2)]));
@@ -156,7 +156,7 @@ pub fn mixed() -> Vec<Program> {
         rows.push(row(ONE, FULL, [call(push, 1, 1), call(other, 1, 2), call(push, 1, 2)]));
         let wrapped = Cursor { serial: u64::MAX, ..FULL };
         let wraps = row(ONE, wrapped, [call(push, 1, 1), call(other, 1, 2), call(push, 1, 2)]);
-        rows.push(Program { last: Epoch(u64::MAX - 1), ..wraps });
+        rows.push(Program { last: Epoch(u64::from(u32::MAX) - 1), ..wraps });
         rows.push(row(ONE, FULL, [call(other, 1, 2), call(push, 1, 1), call(other, 1, 2)]));
         rows.push(row(TWO_BLOCKS, FULL, [call(push, 2, 1), call(other, 2, 2)]));
         let between = (0..=2 * GENERATIONS).map(|number| call(if number % 2 == 0 { push } else { other }, 1, 1));

@@ -87,7 +87,7 @@ properties! {
     forms::presets: "every protocol that is sound, in every form that is";
     forms::b55_misaligned: "buffers off alignment, in another way on each rank";
     forms::b20_b35_grids: "grids of every shape";
-    epochs::b13_b31_b50_epochs: "calls with other grids than the last, across the wraps of 32 and 64 bits";
+    epochs::b13_b31_b50_epochs: "calls with other grids than the last, across the wrap of 32 bits";
     values::b107_b110_rank_order: "sums are taken in rank order, in f32, and rounded once";
     values::b08_b112_b113_same_bits: "the same bits on all ranks, by all algorithms, at all sizes";
     values::b34_b106_edge_values: "signed zeros, subnormals, infinities, NaNs and the largest numbers";

@@ -140,7 +140,16 @@ impl Cell {
                 Some(Call { algorithm, ..good })
             }
             Fault::OtherGrid => Some(Call { grid: Some((1, 1)), ..good }),
-            Fault::OtherOrder | Fault::OneMore => Some(Call { elems: ELEMS / 2, ..good }),
+            Fault::OtherOrder => Some(Call { elems: ELEMS / 2, ..good }),
+            // The one that is too many is like the others; what comes next is not.
+            Fault::OneMore => {
+                let first = rank.call(good, number);
+                match first {
+                    Ok(()) => Some(good),
+                    // Others were faster, and have found out.
+                    Err(error) => return Some(Err(error)),
+                }
+            }
         };
         call.map(|call| rank.call(call, number))
     }
@@ -159,7 +168,7 @@ impl Cell {
         }
         let got = match (self.fault, signal) {
             (Fault::Stopped | Fault::StoppedTooLong, Some(signal)) => std::thread::scope(|scope| {
-                scope.spawn(move || rank.call(self.good(), number)).join_with(|| {
+                scope.spawn(|| rank.call(self.good(), number)).join_with(|| {
                     std::thread::sleep(Duration::from_secs(2));
                     if sends {
                         signal("CONT");
@@ -168,6 +177,10 @@ impl Cell {
             }),
             _ => rank.call(self.good(), number),
         };
+        if self.fault == Fault::OneMore && got.is_ok() {
+            // The victim takes the call before for this one.
+            return Some(rank.call(Call { elems: ELEMS / 2, ..self.good() }, number + 1));
+        }
         Some(got)
     }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Context, DriverError, driver_call, release};
 
@@ -34,11 +34,12 @@ impl HostWords {
         let mut start: *mut c_void = std::ptr::null_mut();
         // SAFETY: it writes one pointer.
         unsafe { driver_call!(cuMemHostAlloc(&mut start, count * size_of::<u64>(), FOR_ALL_KERNELS)) }?;
-        let words = NonNull::new(start.cast::<AtomicU64>()).unwrap_or(NonNull::dangling());
+        // `CUDA_ERROR_OUT_OF_MEMORY`; it does not happen.
+        let words = NonNull::new(start.cast()).ok_or_else(|| DriverError::new("cuMemHostAlloc", 2))?;
         // From here on dropped with all that fails.
         let mut words = Self { context: context.clone(), start: words, count, address: 0 };
         for word in words.words() {
-            word.store(0, std::sync::atomic::Ordering::Relaxed);
+            word.store(0, Ordering::Relaxed);
         }
         let mut address = 0;
         // SAFETY: it writes one address; `start` came from `cuMemHostAlloc`.
