@@ -302,29 +302,31 @@ fn a_call_after_the_end_does_nothing() {
     }
 }
 
+/// A call that ranks compare.
+const CALL: Call = Call {
+    collective: Collective::AllReduce,
+    elems: ELEMS,
+    dtype: Dtype::Bf16,
+    algorithm: Algorithm::OneShot,
+    input: InputMode::Registered,
+    blocks: 2,
+    threads: 1,
+    protocol: 7,
+};
+
 #[test]
 fn ranks_that_make_different_calls_stop_before_they_touch_each_other() {
-    let call = Call {
-        collective: Collective::AllReduce,
-        elems: ELEMS,
-        dtype: Dtype::Bf16,
-        algorithm: Algorithm::OneShot,
-        input: InputMode::Registered,
-        blocks: 2,
-        threads: 1,
-        protocol: 7,
-    };
     let epoch = Epoch(7);
     let told = |call: &Call| call.signature().0.map(|word| word | epoch.0 << 48);
     for (algorithm, input, protocol) in forms() {
         let all = barriers(algorithm, protocol);
-        for theirs in [call, Call { elems: ELEMS + 1, ..call }, Call { dtype: Dtype::F32, ..call }] {
+        for theirs in [CALL, Call { elems: ELEMS + 1, ..CALL }, Call { dtype: Dtype::F32, ..CALL }] {
             let mut m = waiting(2, 0, 1, epoch.0 - 1, &all, None);
-            m.signature = call.signature();
+            m.signature = CALL.signature();
             m.calls.insert(Rank(1), told(&theirs));
             run(algorithm, protocol, &m);
             let what = format!("{algorithm:?} {input:?} {theirs:?}");
-            let same = theirs == call;
+            let same = theirs == CALL;
             assert_eq!(m.left(), !same, "{what}");
             if !same {
                 let stops = m.stops.borrow();
@@ -332,32 +334,22 @@ fn ranks_that_make_different_calls_stop_before_they_touch_each_other() {
                 left_alone(&m, Phase::Start, algorithm, protocol, &what);
             }
             // Block 0 tells, for all; and whoever finds a difference, lest the others do not know what it is.
-            let both = [(Rank(0), told(&call)), (Rank(1), told(&call))];
+            let both = [(Rank(0), told(&CALL)), (Rank(1), told(&CALL))];
             assert_eq!(*m.told_calls.borrow(), if same { &both[..0] } else { &both[..] }, "{what}");
             let mut first = waiting(2, 0, 0, epoch.0 - 1, &all, None);
-            first.signature = call.signature();
-            first.calls.insert(Rank(1), told(&call));
+            first.signature = CALL.signature();
+            first.calls.insert(Rank(1), told(&CALL));
             run(algorithm, protocol, &first);
-            assert_eq!(*first.told_calls.borrow(), [(Rank(0), told(&call)), (Rank(1), told(&call))], "{what}");
+            assert_eq!(*first.told_calls.borrow(), [(Rank(0), told(&CALL)), (Rank(1), told(&CALL))], "{what}");
         }
     }
 }
 
 #[test]
 fn a_peer_that_does_not_come_because_it_makes_another_call_is_said_to_differ() {
-    let call = Call {
-        collective: Collective::AllReduce,
-        elems: ELEMS,
-        dtype: Dtype::Bf16,
-        algorithm: Algorithm::OneShot,
-        input: InputMode::Registered,
-        blocks: 2,
-        threads: 1,
-        protocol: 7,
-    };
     let (mut m, protocol) = waiting_for_1(2);
-    m.signature = call.signature();
-    m.calls.insert(Rank(1), Call { blocks: 1, ..call }.signature().0.map(|word| word | 7 << 48));
+    m.signature = CALL.signature();
+    m.calls.insert(Rank(1), Call { blocks: 1, ..CALL }.signature().0.map(|word| word | 7 << 48));
     run(Algorithm::OneShot, protocol, &m);
     let stops = m.stops.borrow();
     assert!(stops.iter().all(|(_, stop)| stop.why == Why::Differs && stop.ranks == Ranks(2)), "{stops:?}");

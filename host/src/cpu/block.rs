@@ -3,10 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Polls after which a wait is a long one, and sleeps between two.
-pub(super) const LONG_POLLS: u32 = 4096;
-
-const LONG: u64 = LONG_POLLS as u64;
+/// Looks after which a wait is a long one, and sleeps between two.
+const LONG: u64 = 4096;
 
 /// Gives the processor away, the more the longer the wait: peers may share this core.
 pub(super) fn relax(tries: u64) {

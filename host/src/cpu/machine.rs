@@ -23,7 +23,7 @@ use allfold_kernels::protocol::signature::Signature;
 use allfold_kernels::protocol::status::{Board, Ranks};
 use allfold_kernels::protocol::wait::{Left, leave};
 
-use super::block::{Block, LONG_POLLS, relax};
+use super::block::{Block, relax};
 
 /// One thread of a rank, in one call.
 #[derive(Clone, Copy)]
@@ -206,8 +206,8 @@ impl Machine for Cpu<'_> {
     #[inline]
     fn pause_to_look(&self, polls: u32) -> bool {
         relax(polls.into());
-        // Where each poll is followed by a sleep, a look costs nothing beside it.
-        polls.is_multiple_of(if polls < LONG_POLLS { 1024 } else { 16 })
+        // All but the first polls give the processor away, and on a busy host that may be for long: a look costs nothing beside it.
+        polls.is_multiple_of(16)
     }
     #[inline]
     fn now_ns(&self) -> u64 {

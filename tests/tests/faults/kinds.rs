@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How long ranks wait in a cell whose fault is that somebody does not come.
-pub const TIMEOUT: Duration = Duration::from_millis(150);
+pub const TIMEOUT: Duration = Duration::from_millis(400);
 /// How long in all others: nobody is to find out by waiting.
 pub const LONG: Duration = Duration::from_secs(30);
 /// What goes wrong.
