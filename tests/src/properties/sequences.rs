@@ -159,7 +159,8 @@ pub(super) fn b44_given_up(bench: &Bench) -> Result<Outcome> {
         let dtypes = vec![dtype];
         let options = Options { timeout, delays, dtypes, ..bench.options(Preset::Allfold, 4096) };
         let mut comm = bench.communicator(2, options)?;
-        let call = Call { late, ..Call::new(dtype, 1000).by(form) };
+        // One pack: more would be held up one by one, and nobody would wait for the last of them.
+        let call = Call { late, ..Call::new(dtype, 8).by(form) };
         let mut number = 0;
         let error = loop {
             number += 1;
