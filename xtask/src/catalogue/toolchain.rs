@@ -5,6 +5,11 @@ use crate::shell;
 /// Packages that need a toolkit, or a certain compiler with its LLVM.
 const NOT_WANTED: [&str; 4] = ["cuda_builder", "cuda_std", "nvvm", "rustc_codegen_nvvm"];
 
+/// Whether it is the script that cargo runs before a package is built.
+fn is_script(path: &str) -> bool {
+    path.rsplit('/').next() == Some("build.rs")
+}
+
 /// What is asked for by the file at `path`, a Rust file of the workspace or its lock file, that not everybody has.
 fn asked(path: &str, text: &str) -> Vec<String> {
     let mut asked = Vec::new();
@@ -14,7 +19,7 @@ fn asked(path: &str, text: &str) -> Vec<String> {
             asked.push(format!("{path}: a nightly, for {line}"));
         }
     }
-    if path.ends_with("build.rs") {
+    if is_script(path) {
         let variables = text.split("var(\"").skip(1).chain(text.split("var_os(\"").skip(1));
         let variables = variables.filter_map(|rest| rest.split('"').next()).filter(|name| *name != "OUT_DIR");
         asked.extend(variables.map(|name| format!("{path}: the environment's {name}")));
@@ -37,7 +42,7 @@ fn b119_b120_b126_a_build_asks_for_no_nightly_no_toolkit_and_no_code_generator()
         for path in shell::files(&root.join(folder), "rs").unwrap() {
             let name = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
             found.extend(asked(&name, &shell::text(&path).unwrap()));
-            scripts.extend(name.ends_with("build.rs").then_some(name));
+            scripts.extend(is_script(&name).then_some(name));
         }
     }
     assert_eq!(found, [""; 0]);
