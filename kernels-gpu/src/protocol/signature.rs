@@ -12,7 +12,7 @@ use super::machine::Machine;
 use super::status::Ranks;
 use super::wait::{End, Left, Wait};
 
-/// A call, in two words whose high [`TAG_BITS`] are 0.
+/// A call, in two words whose high 16 bits are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signature(pub [u64; 2]);
 
