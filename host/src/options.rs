@@ -87,7 +87,7 @@ pub struct Options {
     pub early_launch: bool,
     /// How long a rank waits for another within a call, 30 s where nothing else is asked for; `None`: for ever. Then the call, and
     /// with it the communicator, comes to its end on all ranks: see [`crate::Communicator::check`]. The clock is read only after
-    /// many polls in vain, about every millisecond.
+    /// polls in vain, on a GPU after 1024 of them.
     pub timeout: Option<Duration>,
     /// What becomes of a call that ends early, and of those that are queued behind it.
     pub on_timeout: OnTimeout,

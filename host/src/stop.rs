@@ -57,7 +57,8 @@ impl fmt::Debug for Aborter {
 }
 
 impl Aborter {
-    /// Stops all calls of the communicator, on all ranks: those that wait end within a few milliseconds, those to come do nothing.
+    /// Stops all calls of the communicator, on all ranks: those that wait end within a few milliseconds, those to come at
+    /// their start or at their first wait in vain.
     /// [`Communicator::check`](crate::Communicator::check) is [`Error::Aborted`] on every rank then, unless a rank had stopped before.
     /// Where this process has dropped the communicator, those of other processes still hear of it.
     ///

@@ -64,7 +64,7 @@ pub enum Why {
 }
 
 /// That a communicator has stopped, as one word, so that it is written at once. Every wait ends, and every call to come is left
-/// at its start.
+/// at its start or at its first wait in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
     /// Why.
