@@ -3,6 +3,7 @@
 use std::iter::zip;
 use std::ops::AddAssign;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use allfold_kernels::protocol::abi::Algorithm;
 
@@ -45,6 +46,17 @@ pub struct Counters {
     pub failed: u64,
     /// By algorithm.
     algorithms: Algorithms,
+}
+
+/// How long a rank has waited for others, in one place of one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongestWait {
+    /// The rank that waited.
+    pub rank: u32,
+    /// How long, to a fraction of a millisecond.
+    pub waited: Duration,
+    /// For whom.
+    pub missing: Vec<u32>,
 }
 
 /// A count for each algorithm, in the order of [`Algorithm::ALL`].

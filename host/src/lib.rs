@@ -214,7 +214,7 @@ pub use allfold_kernels::protocol::verify::{stamp, stamp_sum};
 
 pub use buffers::{Place, RankBuffers, RawBuffers};
 pub use communicator::{Captured, Communicator};
-pub use counters::{Count, Counters};
+pub use counters::{Count, Counters, LongestWait};
 pub use element::Element;
 pub use error::{Error, Result};
 pub use memory::Memory;

@@ -87,7 +87,7 @@ pub struct Options {
     pub early_launch: bool,
     /// How long a rank waits for another within a call, 30 s where nothing else is asked for; `None`: for ever. Then the call, and
     /// with it the communicator, comes to its end on all ranks: see [`crate::Communicator::check`]. The clock is read only after
-    /// polls in vain, on a GPU after 1024 of them.
+    /// polls in vain, on a GPU after 1024 of them; waits are measured in steps of 66 µs, and one of more than a day has no end.
     pub timeout: Option<Duration>,
     /// What becomes of a call that ends early, and of those that are queued behind it.
     pub on_timeout: OnTimeout,
@@ -179,7 +179,8 @@ impl Options {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnTimeout {
     /// Elements whose wait ended are made all ones: a NaN of each floating-point type, -1 of an integer. Where peers store into this
-    /// rank's output, in an exchange or a one-pass, some may keep what they had, and a peer that comes too late may still store.
+    /// rank's output, in an exchange or a one-pass, one that comes too late may still store; and where ranks have made different
+    /// pushes, what some block had summed by then stays.
     #[default]
     Poison,
     /// On a GPU the kernel traps, and the process loses its context: nothing that comes after can use what the call has left. On the CPU,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use allfold_kernels::protocol::abi::{MAX_RANKS, Rank};
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::signature::{Call, Signature};
-use allfold_kernels::protocol::status::{Ranks, Stop, Why};
+use allfold_kernels::protocol::status::{LongestWait, Ranks, Stop, Why};
 
 use crate::error::{Error, Result};
 
@@ -69,14 +69,14 @@ impl Aborter {
 }
 
 /// What a rank has left word of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
     /// Why it stopped, if it has.
     pub(crate) stop: Option<Stop>,
     /// For whom it waited in vain.
     pub(crate) missing: Ranks,
-    /// How long it did.
-    pub(crate) waited_ns: u64,
+    /// How long it has waited at most, in vain or not.
+    pub(crate) wait: LongestWait,
 }
 
 /// The error of a communicator whose `rank` has stopped. `told` gives what each rank told it in the calls of an epoch's parity.
@@ -92,7 +92,7 @@ pub(crate) fn error(
         Why::TimedOut => {
             // Several threads of this rank may have waited, and for others; of another rank only that one is known which said so.
             let (missing, waited) = match by == rank {
-                true => (Ranks(word.missing.0 | ranks.0), Duration::from_nanos(word.waited_ns)),
+                true => (Ranks(word.missing.0 | ranks.0), Duration::from_nanos(word.wait.ns())),
                 false => (ranks, timeout.unwrap_or_default()),
             };
             let missing = missing.iter().map(|Rank(rank)| rank).collect();
@@ -152,6 +152,7 @@ const FIELDS: [Field; 6] = [
 mod tests {
     use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, Phase};
     use allfold_kernels::protocol::signature::Collective;
+    use allfold_kernels::protocol::wait::TICK_NS;
 
     use super::*;
 
@@ -194,20 +195,23 @@ mod tests {
     #[test]
     fn a_rank_that_stopped_first_says_all_that_it_waited_for_and_any_other_what_it_was_told() {
         let stop = Stop { why: Why::TimedOut, by: Rank(0), phase: Phase::End, block: 3, ranks: Ranks(2), epoch_low: 9 };
-        let of = |rank, missing, waited_ns| {
-            let word = Word { stop: Some(stop), missing: Ranks(missing), waited_ns };
+        let of = |rank, missing, ticks| {
+            let word = Word { stop: Some(stop), missing: Ranks(missing), wait: LongestWait { ticks, ranks: Ranks(2) } };
             let error = error(rank, word, Some(Duration::from_secs(30)), |_| unreachable!("nothing differs"));
             let Err(Error::Timeout { waiting_rank, missing, block, epoch, waited, .. }) = error else { panic!() };
             assert_eq!((block, epoch), (3, 9));
             (waiting_rank, missing, waited)
         };
-        assert_eq!(of(0, 0b1010, 7), (0, vec![1, 3], Duration::from_nanos(7)));
+        assert_eq!(of(0, 0b1010, 7), (0, vec![1, 3], Duration::from_nanos(7 * TICK_NS)));
         assert_eq!(of(2, 0b1000, 8), (0, vec![1], Duration::from_secs(30)));
         assert_eq!(of(2, 0, 0), (0, vec![1], Duration::from_secs(30)));
     }
 
     #[test]
     fn a_communicator_that_goes_on_has_no_error() {
-        error(0, Word::default(), None, |_| unreachable!("nothing differs")).expect("nothing happened");
+        error(0, Word { stop: None, missing: Ranks::NONE, wait: LongestWait::decode(0) }, None, |_| {
+            unreachable!("nothing differs")
+        })
+        .expect("nothing happened");
     }
 }

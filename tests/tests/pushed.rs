@@ -218,7 +218,7 @@ fn extent(algorithm: Algorithm, packs: u64, world: u32) -> u32 {
 #[test]
 fn calls_fill_a_generation_and_then_begin_the_next() {
     for algorithm in PUSHES {
-        for serial in [0, 3, u64::MAX] {
+        for serial in [0, 3, u64::from(u32::MAX)] {
             for packs in [1, 6, 16, 40] {
                 let extent = extent(algorithm, packs, 4);
                 for used in [0, 1, 16 - extent.min(16), 17 - extent.min(16), 16, 40] {
@@ -244,7 +244,7 @@ fn calls_fill_a_generation_and_then_begin_the_next() {
 /// The first push in a generation is announced, by block 0, to all; the next one waits for that, in block 0, at its end.
 #[test]
 fn a_new_generation_is_announced_and_the_next_push_waits_for_that() {
-    let cases = PUSHES.into_iter().flat_map(|algorithm| [0, 1, 6, u64::MAX].map(|serial| (algorithm, serial)));
+    let cases = PUSHES.into_iter().flat_map(|algorithm| [0, 1, 6, u64::from(u32::MAX)].map(|serial| (algorithm, serial)));
     for (algorithm, serial) in cases {
         for (block, blocks) in [(0, 1), (0, 2), (1, 2)] {
             for (announced, begins) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -269,7 +269,8 @@ fn a_new_generation_is_announced_and_the_next_push_waits_for_that() {
                 let epoch = if ends { Epoch::STOPPED } else { Epoch(10) };
                 let moved = m.epochs.borrow().iter().filter(|&&word| word == epoch).count();
                 assert_eq!(moved, MAX_BLOCKS / blocks as usize, "each block moves its share of the words");
-                let moved = m.cursors.borrow().iter().filter(|cursor| cursor.used != used).count();
+                let before = Cursor { serial, used, announced };
+                let moved = m.cursors.borrow().iter().filter(|&&cursor| cursor != before).count();
                 assert_eq!(moved, MAX_BLOCKS / blocks as usize, "each block moves its share of the cursors");
             }
         }

@@ -1,10 +1,12 @@
 //! Calls with all that can be asked for, counted; and what they have come to so far.
 
-use allfold_kernels::protocol::abi::Dtype;
+use std::time::Duration;
+
+use allfold_kernels::protocol::abi::{Dtype, Rank};
 
 use super::{Backend, Communicator, of_backend};
 use crate::buffers::{RankBuffers, RawBuffers};
-use crate::counters::Counters;
+use crate::counters::{Counters, LongestWait};
 use crate::element::Element;
 use crate::error::Result;
 use crate::options::{CallOptions, ReduceOp};
@@ -74,6 +76,31 @@ impl Communicator {
     /// ```
     pub fn counters(&self) -> Counters {
         self.counted.counters()
+    }
+
+    /// The longest that a local rank has waited for others so far, in one place of one call; `None` where no wait lasted for a
+    /// millisecond or two. Calls that are still under way count as far as they have come.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), allfold::Error> {
+    /// let ranks = allfold::Communicator::cpu(2)?;
+    /// if let Some(wait) = ranks.longest_wait()? {
+    ///     println!("rank {} waited {:?} for {:?}", wait.rank, wait.waited, wait.missing);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Driver`](crate::Error::Driver) when a rank's memory cannot be read.
+    pub fn longest_wait(&self) -> Result<Option<LongestWait>> {
+        let words = of_backend!(&self.backend, ranks => ranks.left())?;
+        let longest = self.members.ranks().zip(words).max_by_key(|(_, word)| word.wait.ticks);
+        Ok(longest.filter(|(_, word)| word.wait.ticks > 0).map(|(rank, word)| LongestWait {
+            rank,
+            waited: Duration::from_nanos(word.wait.ns()),
+            missing: word.wait.ranks.iter().map(|Rank(rank)| rank).collect(),
+        }))
     }
 
     /// Counts a call or a replay that got an error.

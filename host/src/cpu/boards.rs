@@ -6,7 +6,7 @@ use allfold_kernels::protocol::abi::{
     GONE_OFFSET_BYTES, MAX_RANKS, MISSING_OFFSET_BYTES, Rank, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES, call_offset_bytes,
 };
 use allfold_kernels::protocol::epoch::Epoch;
-use allfold_kernels::protocol::status::{Ranks, Stop};
+use allfold_kernels::protocol::status::{LongestWait, Ranks, Stop};
 
 use super::area::Area;
 use crate::members::Members;
@@ -71,7 +71,7 @@ impl Area {
         Word {
             stop: Stop::decode(word(STOP_OFFSET_BYTES)),
             missing: Ranks(word(MISSING_OFFSET_BYTES) as u8),
-            waited_ns: word(WAITED_OFFSET_BYTES),
+            wait: LongestWait::decode(word(WAITED_OFFSET_BYTES)),
         }
     }
 

@@ -20,8 +20,8 @@ use allfold_kernels::protocol::epoch::{self, Epoch};
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::signature::Signature;
-use allfold_kernels::protocol::status::{Board, Ranks};
-use allfold_kernels::protocol::wait::{Left, leave};
+use allfold_kernels::protocol::status::{Board, LongestWait, Ranks, Why};
+use allfold_kernels::protocol::wait::refuse;
 
 use super::block::{Block, relax};
 
@@ -89,7 +89,7 @@ impl<'a> Cpu<'a> {
     pub(super) fn knows_buffers(&self) -> bool {
         let known = self.of_row(0, &[1; MAX_RANKS]) != 0;
         if !known {
-            leave(self, epoch::current(self), Left::UNKNOWN_BUFFERS);
+            refuse(self, epoch::current(self), Why::UnknownBuffers);
         }
         known
     }
@@ -220,7 +220,12 @@ impl Machine for Cpu<'_> {
     #[inline]
     fn board(&self) -> Board {
         let word = |offset_bytes| self.word(self.args.workspace, offset_bytes).load(Ordering::Acquire);
-        Board { stop: word(STOP_OFFSET_BYTES), host_stop: 0, gone: Ranks::of_bytes(word(GONE_OFFSET_BYTES)) }
+        Board { stop: word(STOP_OFFSET_BYTES), gone: Ranks::of_bytes(word(GONE_OFFSET_BYTES)) }
+    }
+    #[inline]
+    fn host_board(&self) -> Board {
+        // The host writes where peers do.
+        Board::default()
     }
     #[inline]
     fn tell_stop(&self, rank: Rank, stop: u64) {
@@ -229,9 +234,12 @@ impl Machine for Cpu<'_> {
         let _ = word.compare_exchange(0, stop, Ordering::Relaxed, Ordering::Relaxed);
     }
     #[inline]
-    fn add_missing(&self, missing: Ranks, waited_ns: u64) {
+    fn add_wait(&self, wait: LongestWait) {
+        self.word(self.args.workspace, WAITED_OFFSET_BYTES).fetch_max(wait.encode(), Ordering::Relaxed);
+    }
+    #[inline]
+    fn add_missing(&self, missing: Ranks) {
         self.word(self.args.workspace, MISSING_OFFSET_BYTES).fetch_or(missing.0.into(), Ordering::Relaxed);
-        self.word(self.args.workspace, WAITED_OFFSET_BYTES).fetch_max(waited_ns, Ordering::Relaxed);
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use allfold_kernels::protocol::abi::{
     WAITED_OFFSET_BYTES, WRONG_OFFSET_BYTES, call_offset_bytes,
 };
 use allfold_kernels::protocol::epoch::Epoch;
-use allfold_kernels::protocol::status::{Ranks, Stop};
+use allfold_kernels::protocol::status::{LongestWait, Ranks, Stop};
 
 use super::rank::Rank;
 use super::ranks::CudaRanks;
@@ -98,10 +98,11 @@ impl CudaRanks {
             .iter()
             .map(|rank| {
                 let words = Words::read(rank, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES + 8)?;
-                // Whoever told this rank has told its workspace alone: from here on its host knows without asking.
+                // Whoever told this rank has told its workspace alone, and no kernel of it may have looked since: from here on its
+                // host knows without asking.
                 let stop = Stop::decode(self.pages.know(words.at(STOP_OFFSET_BYTES)));
                 let missing = Ranks(words.at(MISSING_OFFSET_BYTES) as u8);
-                Ok(Word { stop, missing, waited_ns: words.at(WAITED_OFFSET_BYTES) })
+                Ok(Word { stop, missing, wait: LongestWait::decode(words.at(WAITED_OFFSET_BYTES)) })
             })
             .collect()
     }

@@ -37,7 +37,7 @@ pub fn start<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch
 /// Some thread of this block left.
 #[inline(always)]
 pub fn sync_all<M: Machine>(m: &M, waited: Result<(), Left>) -> Result<(), Left> {
-    if m.sync_block_all(waited.is_ok()) { Ok(()) } else { waited.and(Err(Left::WITH_OTHERS)) }
+    if m.sync_block_all(waited.is_ok()) { Ok(()) } else { waited.and(Err(Left::with_others(Phase::Start))) }
 }
 
 /// What the protocol does after the last access to a peer's data; and the epoch words move on.

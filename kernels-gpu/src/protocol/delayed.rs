@@ -7,7 +7,7 @@ use super::epoch::Epoch;
 use super::machine::{Landing, Machine, Pack, Region};
 use super::push::Cursor;
 use super::signature::Signature;
-use super::status::{Board, Ranks};
+use super::status::{Board, LongestWait, Ranks};
 
 /// `machine`, one in `one_in` of whose places waits for `nanoseconds`.
 pub struct Delayed<M> {
@@ -105,13 +105,21 @@ impl<M: Machine> Machine for Delayed<M> {
         self.machine.board()
     }
     #[inline(always)]
+    fn host_board(&self) -> Board {
+        self.machine.host_board()
+    }
+    #[inline(always)]
     fn tell_stop(&self, rank: Rank, stop: u64) {
         // ORDER: that of the machine; the caller has said why.
         self.machine.tell_stop(rank, stop);
     }
     #[inline(always)]
-    fn add_missing(&self, missing: Ranks, waited_ns: u64) {
-        self.machine.add_missing(missing, waited_ns);
+    fn add_wait(&self, wait: LongestWait) {
+        self.machine.add_wait(wait);
+    }
+    #[inline(always)]
+    fn add_missing(&self, missing: Ranks) {
+        self.machine.add_missing(missing);
     }
     #[inline(always)]
     fn trap_if_asked(&self) {

@@ -5,8 +5,9 @@
 //! way. The bit above them says that the rank has left a call before its end, so that a call finds that out by what it loads
 //! anyway, and does nothing.
 
-use super::abi::{Bank, MAX_BLOCKS};
+use super::abi::{Bank, MAX_BLOCKS, Phase};
 use super::machine::Machine;
+use super::push::Cursor;
 use super::wait::Left;
 
 /// The number of a call. It only grows.
@@ -44,7 +45,7 @@ impl Epoch {
     /// The rank has left it, or the one before it, before its end.
     #[inline(always)]
     pub fn goes_on(self) -> Result<(), Left> {
-        if self.is_stopped() { Err(Left::WITH_OTHERS) } else { Ok(()) }
+        if self.is_stopped() { Err(Left::with_others(Phase::Start)) } else { Ok(()) }
     }
 
     /// The bank that the call of this epoch uses.
@@ -69,13 +70,14 @@ pub fn advance<M: Machine>(m: &M, epoch: Epoch) {
     for_each_word(m, |block| m.st_epoch(block, epoch));
 }
 
-/// Has all calls to come, of any grid, end at their start: in the words that [`advance`] gives this thread's block. The others of
-/// the block need not come here; their words say so too.
+/// Has all calls to come, of any grid, end at their start: in the words that [`advance`] gives this thread's block, and in its
+/// cursors. The others of the block need not come here; their words say so too.
 #[inline(always)]
 pub fn stop<M: Machine>(m: &M) {
     let mut word = m.block();
     while word < MAX_BLOCKS as u32 {
         m.st_epoch(word, Epoch::STOPPED);
+        m.st_cursor(word, Cursor::STOPPED);
         word += m.step(m.blocks());
     }
 }

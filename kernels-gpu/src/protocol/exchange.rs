@@ -36,7 +36,7 @@ pub fn exchange<M: Machine, T: Element>(m: &M, protocol: Protocol) {
     let epoch = epoch::current(m);
     if let Err(left) = steps::<M, T>(m, protocol, epoch) {
         leave(m, epoch, left);
-        poison::<M, T>(m, parts::<M, T>(m));
+        poison::<M, T>(m, left, parts::<M, T>(m));
     }
 }
 

@@ -27,11 +27,16 @@ use super::element::{self, Element};
 use super::epoch::Epoch;
 use super::push::Cursor;
 use super::signature::Signature;
-use super::status::{Board, Ranks};
+use super::status::{Board, LongestWait, Ranks};
 
 /// 16 bytes of data, in registers. In a single-element access, the element is the low bits of word 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pack(pub [u32; PACK_WORDS]);
+
+impl Pack {
+    /// No bit set.
+    pub const ZERO: Pack = Pack([0; PACK_WORDS]);
+}
 
 /// An area of data that belongs to one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,10 +96,14 @@ pub trait Machine {
     fn timeout_ns(&self) -> u64;
     /// What others have left for this rank. Of one that is gone, what it told and pushed is there by then: its kernels had ended.
     fn board(&self) -> Board;
+    /// What the host of this rank has left for it elsewhere.
+    fn host_board(&self) -> Board;
     /// Tells `rank`, which may be this one, that all are to stop, by a word of [`Stop::encode`](super::status::Stop::encode).
     fn tell_stop(&self, rank: Rank, stop: u64);
-    /// Leaves word, for the host, for whom a thread of this rank waited so long in vain: of several the longest.
-    fn add_missing(&self, missing: Ranks, waited_ns: u64);
+    /// Leaves word, for the host, how long a thread of this rank has waited so far: of several the longest.
+    fn add_wait(&self, wait: LongestWait);
+    /// Leaves word, for the host, for whom a thread of this rank waited in vain.
+    fn add_missing(&self, missing: Ranks);
     /// Ends the context of this rank, if its host has asked for that.
     fn trap_if_asked(&self) {}
 

@@ -29,7 +29,7 @@ pub fn one_pass<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protoco
     let epoch = epoch::current(m);
     if let Err(left) = steps::<M, T, W>(m, protocol, epoch) {
         leave(m, epoch, left);
-        poison::<M, T>(m, parts::<M, T>(m));
+        poison::<M, T>(m, left, parts::<M, T>(m));
     }
 }
 

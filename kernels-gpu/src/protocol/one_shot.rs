@@ -22,7 +22,7 @@ pub fn one_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protoco
     let all = Span { start: 0, end: packs(T::DTYPE, m.elems()) };
     if let Err(left) = steps::<M, T, W>(m, protocol, epoch, all) {
         leave(m, epoch, left);
-        poison::<M, T>(m, [all].into_iter());
+        poison::<M, T>(m, left, [all].into_iter());
     }
 }
 

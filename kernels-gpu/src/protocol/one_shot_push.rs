@@ -11,7 +11,7 @@ use core::marker::PhantomData;
 
 use super::element::{Element, sum};
 use super::machine::{Machine, Pack};
-use super::push::{self, Access, Exchange, Lane, Turn, Window};
+use super::push::{self, Exchange, Lane, Turn};
 use super::share::packs;
 use super::wait::Left;
 
@@ -60,27 +60,22 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Packs<T, W> {
     }
 
     #[inline(always)]
-    fn send<A: Access>(&self, m: &M, turn: &Turn<T::Wire>, _: Window, pack: u32, own: Option<Pack>) {
-        if let Some(own) = own {
-            turn.push_to_all::<M, W>(m, turn.at(pack), own);
-        }
+    fn send(&self, m: &M, turn: &Turn<T::Wire>, lane: &Lane, pack: u32, ahead: Option<Pack>) {
+        turn.push_to_all::<M, W>(m, turn.at(pack), lane.complete::<M, T>(m, pack, ahead));
     }
 
     #[inline(always)]
-    fn reduce<A: Access>(&self, m: &M, turn: &Turn<T::Wire>, pack: u32, own: Pack) -> Result<(), Left> {
-        let terms = turn.take_from_all::<M, W>(m, turn.at(pack), own)?;
-        A::store(m, pack, sum::<M, T, W>(m, terms));
+    fn reduce(&self, m: &M, turn: &Turn<T::Wire>, lane: &Lane, pack: u32, ahead: Option<Pack>) -> Result<(), Left> {
+        let own = || lane.complete::<M, T>(m, pack, ahead);
+        let mut terms = [Pack::ZERO; W];
+        turn.take_from_all(m, turn.at(pack), own, &mut terms)?;
+        lane.store::<M, T>(m, pack, sum::<M, T, W>(m, terms));
+        turn.clear_from_all::<M, W>(m, turn.at(pack));
         Ok(())
     }
 
     #[inline(always)]
-    fn gather<A: Access, const N: usize>(
-        &self,
-        _: &M,
-        _: &Turn<T::Wire>,
-        _: Window,
-        _: [Option<u32>; N],
-    ) -> Result<(), Left> {
+    fn gather<const N: usize>(&self, _: &M, _: &Turn<T::Wire>, _: &Lane, _: [Option<u32>; N]) -> Result<(), Left> {
         Ok(())
     }
 

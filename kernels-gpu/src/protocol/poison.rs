@@ -1,25 +1,29 @@
 //! What an output holds whose call was left before its end: every element that this thread would have written is all ones, which
 //! is a NaN of each floating-point type. So an element is its right sum or can be told from one.
 
+use super::abi::Phase;
 use super::element::Element;
 use super::machine::{Machine, Pack, Region};
 use super::share::Span;
+use super::wait::Left;
 
 /// An element of any type.
 const POISON: u32 = u32::MAX;
 
-/// The packs of each of `spans` that belong to this thread, as [`share::for_each`](super::share::for_each) deals them where
-/// buffers are aligned, and elements of the same block's chunks where they are not.
+/// The packs of each of `spans` that belong to this thread, which `left`: as [`share::for_each`](super::share::for_each) deals them
+/// where buffers are aligned, and elements of the same block's chunks where they are not. At the end of a call a thread waits for
+/// what all of its block give out, and where the others have ended it answers for them.
 #[inline(always)]
-pub(super) fn poison<M: Machine, T: Element>(m: &M, spans: impl Iterator<Item = Span>) {
+pub(super) fn poison<M: Machine, T: Element>(m: &M, left: Left, spans: impl Iterator<Item = Span>) {
     let lanes = T::DTYPE.lanes() as u64;
     let threads = m.threads() as u64;
+    let (first, stride) = if left.phase == Phase::End { (0, 1) } else { (m.thread(), m.threads()) };
     for span in spans {
         let mut chunk = span.start + m.block() as u64 * threads;
         while chunk < span.end {
             // All of a chunk, by its block's threads in turn, whoever of them had which element.
             let end = (chunk + threads).min(span.end);
-            poison_elems::<M, T>(m, chunk * lanes + m.thread() as u64, end * lanes, m.threads());
+            poison_elems::<M, T>(m, chunk * lanes + first as u64, end * lanes, stride);
             chunk += threads * m.step(m.blocks()) as u64;
         }
     }

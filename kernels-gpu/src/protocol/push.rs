@@ -23,7 +23,7 @@
 use core::array::from_fn;
 use core::hint::cold_path;
 
-use super::abi::{PACK_WORDS, Phase, Rank};
+use super::abi::{Phase, Rank};
 use super::barrier::Barrier;
 use super::element::Element;
 use super::epoch::{self, Epoch};
@@ -39,11 +39,8 @@ mod cursor;
 mod lane;
 mod wire;
 
-pub(super) use access::Access;
-use access::{Elems, Whole};
 pub use cursor::Cursor;
 pub use lane::Lane;
-pub(super) use lane::Window;
 pub use wire::{Flagged, Marked, Wire};
 
 /// A push of at least one element, for the thread with `lane`: all threads of a launch come here.
@@ -56,7 +53,7 @@ pub(super) fn run<M: Machine, T: Element, const W: usize>(
     const { assert!(T::Wire::PACKS == T::DTYPE.landing_packs()) };
     let (last, epoch) = (m.ld_cursor(m.block()), epoch::current(m));
     // All these loads are under way at the same time.
-    let lead = lane.load_lead::<M, Whole>(m, exchange, lane.whole());
+    let lead = lane.load_lead(m, exchange);
     if let Err(left) = steps::<M, T, W>(m, lane, exchange, last, epoch, lead) {
         leave(m, epoch, left);
         lane.each(m, |index| exchange.outputs(m, index, |pack| poison_pack::<M, T>(m, pack.into())));
@@ -72,21 +69,15 @@ fn steps<M: Machine, T: Element, const W: usize>(
     epoch: Epoch,
     lead: Option<Pack>,
 ) -> Result<(), Left> {
-    epoch.goes_on()?;
+    last.goes_on()?;
     let turn = Turn::<T::Wire>::after(last, epoch, exchange.extent(), m.landing_shared_packs());
     turn.announce::<M, W>(m);
     // All that a thread sends is under way before it first waits.
-    lane.send::<M, Whole, _>(m, &turn, exchange, lane.whole(), lead);
-    if let Some(rest) = lane.rest() {
-        lane.send::<M, Elems<T>, _>(m, &turn, exchange, rest, None);
-    }
+    lane.send(m, &turn, exchange, lead);
     // Behind the data, which others wait for.
     signature::tell::<M, W>(m, epoch);
     turn.keep(m);
-    lane.receive::<M, Whole, _>(m, &turn, exchange, lane.whole(), lead)?;
-    if let Some(rest) = lane.rest() {
-        lane.receive::<M, Elems<T>, _>(m, &turn, exchange, rest, None)?;
-    }
+    lane.receive(m, &turn, exchange, lead)?;
     if m.block() == 0 {
         signature::compare::<M, W>(m, Phase::Landing, epoch)?;
         turn.hear::<M, W>(m)?;
@@ -171,8 +162,9 @@ impl<R: Wire> Turn<R> {
         self.wire.push(m, listener, at, R::encode(pack));
     }
 
-    /// The packs at `at` of all ranks, `own` being this one's, polled together and cleared, as [`sum`](super::element::sum)
-    /// wants them.
+    /// The packs at `at` of all ranks, `own` being this one's, polled together: into `terms`, as [`sum`](super::element::sum) wants
+    /// them. Not as a result: a thread would keep room for what is in either kind of it. What was taken is to be cleared, when
+    /// there is a register for it.
     ///
     /// # Errors
     /// The wait ended before all had landed.
@@ -181,15 +173,19 @@ impl<R: Wire> Turn<R> {
         &self,
         m: &M,
         at: Landing,
-        own: Pack,
-    ) -> Result<[Pack; W], Left> {
+        own: impl FnOnce() -> Pack,
+        terms: &mut [Pack; W],
+    ) -> Result<(), Left> {
         let own_rank = m.rank();
         if W == 2 {
-            let [landed] = self.take(m, Rank(1 - own_rank.0), [Some(at)])?;
-            return Ok(from_fn(|term| if term == 0 { own } else { landed }));
+            let mut landed = [Pack::ZERO];
+            self.take(m, Rank(1 - own_rank.0), [Some(at)], &mut landed)?;
+            let own = own();
+            *terms = from_fn(|term| if term == 0 { own } else { landed[0] });
+            return Ok(());
         }
         // Not encoded, it could look as if it had not landed.
-        let own = R::encode(own);
+        let own = R::encode(own());
         let mut wait = Wait::new();
         loop {
             let sent: [R::Sent; W] = from_fn(|rank| match Rank(rank as u32) {
@@ -197,10 +193,10 @@ impl<R: Wire> Turn<R> {
                 emitter => self.wire.poll(m, emitter, at),
             });
             if sent.iter().all(|&sent| R::has_landed(sent)) {
-                for peer in peers::<M, W>(m) {
-                    self.wire.clear(m, peer, at);
+                for (term, &sent) in terms.iter_mut().zip(&sent) {
+                    *term = R::decode(sent);
                 }
-                return Ok(sent.map(R::decode));
+                return Ok(());
             }
             let missing = || {
                 let of = |rank: usize| (!R::has_landed(sent[rank]) as u8) << rank;
@@ -212,7 +208,16 @@ impl<R: Wire> Turn<R> {
         }
     }
 
-    /// The packs at `places` of `emitter`, polled together and cleared, zeros where there is no place.
+    /// Clears what was taken from all at `at`.
+    #[inline(always)]
+    pub(super) fn clear_from_all<M: Machine, const W: usize>(&self, m: &M, at: Landing) {
+        for peer in peers::<M, W>(m) {
+            self.wire.clear(m, peer, at);
+        }
+    }
+
+    /// The packs at `places` of `emitter`, polled together, into `landed`; where there is no place, something. They are to be
+    /// cleared, as above.
     ///
     /// # Errors
     /// The wait ended before all had landed.
@@ -222,19 +227,25 @@ impl<R: Wire> Turn<R> {
         m: &M,
         emitter: Rank,
         places: [Option<Landing>; N],
-    ) -> Result<[Pack; N], Left> {
+        landed: &mut [Pack; N],
+    ) -> Result<(), Left> {
         let mut wait = Wait::new();
         loop {
-            let sent =
-                places.map(|at| at.map_or(R::encode(Pack([0; PACK_WORDS])), |at| self.wire.poll(m, emitter, at)));
+            let sent = places.map(|at| at.map_or(R::encode(Pack::ZERO), |at| self.wire.poll(m, emitter, at)));
             if sent.iter().all(|&sent| R::has_landed(sent)) {
-                places.iter().flatten().for_each(|&at| self.wire.clear(m, emitter, at));
-                return Ok(sent.map(R::decode));
+                *landed = sent.map(R::decode);
+                return Ok(());
             }
             if !wait.goes_on(m, || Ranks::of(emitter)) {
                 return Err(wait.left(Phase::Landing, Ranks::of(emitter)));
             }
         }
+    }
+
+    /// Clears what was taken from `emitter` at `places`.
+    #[inline(always)]
+    pub(super) fn clear<M: Machine, const N: usize>(&self, m: &M, emitter: Rank, places: [Option<Landing>; N]) {
+        places.iter().flatten().for_each(|&at| self.wire.clear(m, emitter, at));
     }
 }
 
@@ -244,8 +255,7 @@ fn begun(serial: u64) -> Barrier {
     Barrier { phase: Phase::Landing, scope, order, check: Check::Reached, epoch: Epoch(serial) }
 }
 
-/// The steps of a push. `index` is one of a [`Lane`]; packs outside of `window` are left alone. Errors: a wait ended before
-/// all that it was for had landed.
+/// The steps of a push. `index` is one of `lane`. Errors: a wait ended before all that it was for had landed.
 pub(super) trait Exchange<M: Machine> {
     /// How packs travel.
     type Wire: Wire;
@@ -257,16 +267,16 @@ pub(super) trait Exchange<M: Machine> {
     fn lead(&self, m: &M, index: u32) -> Option<u32>;
     /// The pack that this rank adds at `index`, if any.
     fn own(&self, m: &M, index: u32) -> Option<u32>;
-    /// Stores this rank's input into peers' landing areas; `lead` is what is sent first, if that is in `window`.
-    fn send<A: Access>(&self, m: &M, turn: &Turn<Self::Wire>, window: Window, index: u32, lead: Option<Pack>);
-    /// Adds `own` and what landed in this rank's.
-    fn reduce<A: Access>(&self, m: &M, turn: &Turn<Self::Wire>, index: u32, own: Pack) -> Result<(), Left>;
+    /// Stores this rank's input into peers' landing areas; `ahead` is what was loaded ahead of what is sent first.
+    fn send(&self, m: &M, turn: &Turn<Self::Wire>, lane: &Lane, index: u32, ahead: Option<Pack>);
+    /// Adds what this rank has and what landed; `ahead` is what was loaded ahead of the former.
+    fn reduce(&self, m: &M, turn: &Turn<Self::Wire>, lane: &Lane, index: u32, ahead: Option<Pack>) -> Result<(), Left>;
     /// Takes what others have added, at several indices.
-    fn gather<A: Access, const N: usize>(
+    fn gather<const N: usize>(
         &self,
         m: &M,
         turn: &Turn<Self::Wire>,
-        window: Window,
+        lane: &Lane,
         indices: [Option<u32>; N],
     ) -> Result<(), Left>;
     /// The packs of the output that are stored at `index`.

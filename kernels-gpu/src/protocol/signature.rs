@@ -10,7 +10,7 @@ use super::abi::{Algorithm, Dtype, InputMode, Phase, Rank};
 use super::epoch::Epoch;
 use super::machine::Machine;
 use super::status::Ranks;
-use super::wait::{End, Left, Wait};
+use super::wait::{Left, Wait};
 
 /// A call, in two words whose high 16 bits are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,7 +166,7 @@ fn told_by<M: Machine>(m: &M, phase: Phase, peer: Rank, epoch: Epoch, own: [u64;
         }
         cold_path();
         if Signature::heard(told, epoch).is_some() {
-            return Err(Left { phase, ranks: Ranks::of(peer), end: End::Differs, began_ns: 0 });
+            return Err(wait.left(phase, Ranks::of(peer)));
         }
         if !wait.goes_on(m, || Ranks::of(peer)) {
             return Err(wait.left(phase, Ranks::of(peer)));

@@ -22,9 +22,10 @@ impl Ranks {
 
     /// Those whose byte of `bytes` is 1 and not 0, rank 0's being the lowest. Each byte has a writer of its own.
     #[inline(always)]
-    pub const fn of_bytes(bytes: u64) -> Ranks {
-        // Byte `i`, at bit `8 i`, times the bit at `7 (8 - i)` comes to bit `56 + i`; nothing else comes there.
-        Ranks((bytes.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8)
+    pub fn of_bytes(bytes: u64) -> Ranks {
+        // Byte `i` of four, at bit `8 i`, times the bit at `28 - 7 i` comes to bit `28 + i`; nothing else comes there.
+        let four = |bytes: u64| (bytes as u32).wrapping_mul(0x1020_4080) >> 28;
+        Ranks((four(bytes) | four(bytes >> 32) << 4) as u8)
     }
 
     /// Whether there is none.
@@ -125,15 +126,49 @@ impl Stop {
     }
 }
 
-/// What others have left for a rank to see while it waits.
+/// What others have left for a rank to see while it waits. There may be two: in the rank's own workspace, where its kernels and
+/// its peers write, and where its host does, which kernels of other processes do not see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Board {
-    /// The word in the rank's own workspace, where its kernels and its peers write: 0, or a [`Stop`].
+    /// The word that all are to stop: 0, or a [`Stop`].
     pub stop: u64,
-    /// The same where the rank's host writes, which kernels of other processes do not see.
-    pub host_stop: u64,
     /// Ranks that are gone.
     pub gone: Ranks,
+}
+
+impl Board {
+    /// Whether a wait for `missing` is to end.
+    #[inline(always)]
+    pub fn ends(self, missing: Ranks) -> bool {
+        self.stop != 0 || !self.gone.and(missing).is_empty()
+    }
+}
+
+/// How long a thread waited, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongestWait {
+    /// How long, in ticks of [`TICK_NS`](super::wait::TICK_NS).
+    pub ticks: u32,
+    /// For whom.
+    pub ranks: Ranks,
+}
+
+impl LongestWait {
+    /// The word for it: the longer the wait, the larger.
+    #[inline(always)]
+    pub const fn encode(self) -> u64 {
+        (self.ticks as u64) << 8 | self.ranks.0 as u64
+    }
+
+    /// What a word says.
+    pub const fn decode(word: u64) -> LongestWait {
+        LongestWait { ticks: (word >> 8) as u32, ranks: Ranks(word as u8) }
+    }
+
+    /// How long, in nanoseconds.
+    pub const fn ns(self) -> u64 {
+        self.ticks as u64 * super::wait::TICK_NS
+    }
 }
 
 /// The first element that a `verify` kernel found wrong.

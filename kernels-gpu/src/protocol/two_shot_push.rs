@@ -16,7 +16,7 @@ use core::marker::PhantomData;
 use super::abi::Rank;
 use super::element::{Element, sum};
 use super::machine::{Landing, Machine, Pack};
-use super::push::{self, Access, Exchange, Lane, Turn, Window, Wire, peers};
+use super::push::{self, Exchange, Lane, Turn, Wire, peers};
 use super::share::{packs, part_packs};
 use super::wait::Left;
 
@@ -93,47 +93,52 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Parts<T, W> {
     }
 
     #[inline(always)]
-    fn send<A: Access>(&self, m: &M, turn: &Turn<T::Wire>, window: Window, index: u32, lead: Option<Pack>) {
+    fn send(&self, m: &M, turn: &Turn<T::Wire>, lane: &Lane, index: u32, ahead: Option<Pack>) {
         let at = self.term(turn, index);
         let mut peers = peers::<M, W>(m);
-        if let (Some(peer), Some(lead)) = (peers.next(), lead) {
-            turn.push(m, peer, at, lead);
+        if let Some((peer, pack)) = peers.next().and_then(|peer| Some((peer, self.pack(peer, index)?))) {
+            turn.push(m, peer, at, lane.complete::<M, T>(m, pack, ahead));
         }
         for peer in peers {
-            if let Some(pack) = self.pack(peer, index).filter(|&pack| window.has(pack)) {
-                turn.push(m, peer, at, A::load(m, pack));
+            if let Some(pack) = self.pack(peer, index) {
+                turn.push(m, peer, at, lane.load::<M, T>(m, pack));
             }
         }
     }
 
     #[inline(always)]
-    fn reduce<A: Access>(&self, m: &M, turn: &Turn<T::Wire>, index: u32, own: Pack) -> Result<(), Left> {
+    fn reduce(&self, m: &M, turn: &Turn<T::Wire>, lane: &Lane, index: u32, ahead: Option<Pack>) -> Result<(), Left> {
         let Some(pack) = self.pack(m.rank(), index) else { return Ok(()) };
-        let terms = turn.take_from_all::<M, W>(m, self.term(turn, index), own)?;
+        let own = || lane.complete::<M, T>(m, pack, ahead);
+        let mut terms = [Pack::ZERO; W];
+        turn.take_from_all(m, self.term(turn, index), own, &mut terms)?;
         // What others will have: a sum may have become the marker again, and all ranks store the same.
         let sum = T::Wire::decode(T::Wire::encode(sum::<M, T, W>(m, terms)));
         turn.push_to_all::<M, W>(m, self.sum(turn, index), sum);
-        A::store(m, pack, sum);
+        lane.store::<M, T>(m, pack, sum);
+        turn.clear_from_all::<M, W>(m, self.term(turn, index));
         Ok(())
     }
 
     #[inline(always)]
-    fn gather<A: Access, const N: usize>(
+    fn gather<const N: usize>(
         &self,
         m: &M,
         turn: &Turn<T::Wire>,
-        window: Window,
+        lane: &Lane,
         indices: [Option<u32>; N],
     ) -> Result<(), Left> {
         for owner in peers::<M, W>(m) {
-            let packs = indices.map(|index| self.pack(owner, index?).filter(|&pack| window.has(pack)));
+            let packs = indices.map(|index| self.pack(owner, index?));
             let places: [_; N] = from_fn(|i| packs[i].and(indices[i]).map(|index| self.sum(turn, index)));
-            let sums = turn.take(m, owner, places)?;
+            let mut sums = [Pack::ZERO; N];
+            turn.take(m, owner, places, &mut sums)?;
             for i in 0..N {
                 if let Some(pack) = packs[i] {
-                    A::store(m, pack, sums[i]);
+                    lane.store::<M, T>(m, pack, sums[i]);
                 }
             }
+            turn.clear(m, owner, places);
         }
         Ok(())
     }

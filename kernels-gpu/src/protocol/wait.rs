@@ -9,37 +9,23 @@ use super::abi::{Phase, Rank};
 use super::epoch::{self, Epoch};
 use super::machine::Machine;
 use super::signature;
-use super::status::{Board, Ranks, Stop, Why};
+use super::status::{LongestWait, Ranks, Stop, Why};
 
-/// How long a thread has waited.
+/// The steps in which waits are measured: so that a thread keeps how long it has waited in one register.
+pub const TICK_NS: u64 = 1 << 16;
+
+/// How long a thread has waited. Two registers, in the innermost loop of every kernel.
 pub struct Wait {
     polls: u32,
-    /// The clock at the first look; 0: there was none.
-    began_ns: u64,
-    /// Why the next poll is the last.
-    end: Option<End>,
-}
-
-/// Why a wait ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It has lasted too long.
-    Late,
-    /// One that it waits for is gone.
-    Gone,
-    /// Its rank was told to stop, or others of its block leave.
-    Told,
-    /// A peer makes another call.
-    Differs,
-    /// The rank was to run what it cannot, before the buffers of all ranks were known.
-    UnknownBuffers,
+    /// The clock at the first look, in ticks; 0: there was none.
+    began: u32,
 }
 
 impl Wait {
     /// Of no polls so far.
     #[inline(always)]
     pub fn new() -> Wait {
-        Wait { polls: 0, began_ns: 0, end: None }
+        Wait { polls: 0, began: 0 }
     }
 
     /// After a poll in which `missing` had not all come: whether there is to be another one.
@@ -56,32 +42,30 @@ impl Wait {
     // It is in every kernel as often as there are waits: as short as it can be.
     #[inline(always)]
     fn look<M: Machine>(&mut self, m: &M, missing: Ranks) -> bool {
-        if self.end.is_some() {
+        if self.polls == 0 {
+            // The look before this one said so.
             return false;
         }
-        let now = m.now_ns();
-        if self.began_ns == 0 {
-            self.began_ns = now;
+        if self.began == 0 {
+            self.began = ticks(m).max(1);
         }
-        let Board { stop, host_stop, gone } = m.board();
-        self.end = if stop | host_stop != 0 {
-            Some(End::Told)
-        } else if !gone.and(missing).is_empty() {
-            Some(End::Gone)
-        } else if now.wrapping_sub(self.began_ns) >= m.timeout_ns() {
-            Some(End::Late)
-        } else {
-            return true;
-        };
-        // The next one looks again, and is the last.
-        self.polls = u32::MAX;
+        let wait = LongestWait { ticks: waited(m, self.began), ranks: missing };
+        m.add_wait(wait);
+        // One after the other: together they would take registers that no kernel has.
+        if wait.ns() >= m.timeout_ns() || m.board().ends(missing) || m.host_board().ends(missing) {
+            // The next one looks again, and is the last.
+            self.polls = u32::MAX;
+        } else if self.polls >= 1 << 31 {
+            // Never 0 by counting alone.
+            self.polls -= 1 << 30;
+        }
         true
     }
 
     /// The end of it, in `phase`, where `missing` have not come.
     #[inline(always)]
     pub fn left(&self, phase: Phase, missing: Ranks) -> Left {
-        Left { phase, ranks: missing, end: self.end.unwrap_or(End::Told), began_ns: self.began_ns }
+        Left { phase, ranks: missing, began: self.began }
     }
 }
 
@@ -91,61 +75,81 @@ impl Default for Wait {
     }
 }
 
-/// That a thread leaves a call before its end.
+#[inline(always)]
+fn ticks<M: Machine>(m: &M) -> u32 {
+    (m.now_ns() / TICK_NS) as u32
+}
+
+/// How many ticks it is since `began`; at most those of a day and a half, and then from 0 on.
+#[inline(always)]
+fn waited<M: Machine>(m: &M, began: u32) -> u32 {
+    // Where the clock was 0, `began` is a tick ahead.
+    (ticks(m).wrapping_sub(began) as i32).max(0) as u32
+}
+
+/// That a thread leaves a call before its end: because a wait has lasted too long, one that it was for is gone, all are to stop,
+/// or a peer makes another call. Which of them it was, [`leave`] finds out again: what a thread carries there, it carries all the
+/// way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
     /// Where in the call.
     pub phase: Phase,
-    /// Whom it has waited for in vain, or whose call differs.
+    /// Whom it has waited for in vain, or whose call differs; none, if others of its block leave.
     pub ranks: Ranks,
-    /// Why.
-    pub end: End,
-    /// The clock when it began to wait.
-    pub began_ns: u64,
+    /// When it began to wait, in ticks.
+    began: u32,
 }
 
 impl Left {
-    /// By a thread of whose block others leave.
-    pub const WITH_OTHERS: Left = Left { phase: Phase::Start, ranks: Ranks::NONE, end: End::Told, began_ns: 0 };
-
-    /// By a thread whose rank was to run what it cannot.
-    pub const UNKNOWN_BUFFERS: Left = Left { end: End::UnknownBuffers, ..Left::WITH_OTHERS };
+    /// By a thread of whose block others leave, or whose rank left an earlier call.
+    pub const fn with_others(phase: Phase) -> Left {
+        Left { phase, ranks: Ranks::NONE, began: 0 }
+    }
 }
 
-/// Ends the call of `epoch` for this thread, which `left` it: leaves word of it, tells all ranks, and sees to it that later calls end
-/// at their start. All threads of the block have read their block's epoch word. What is left to do is to poison the output.
+/// Ends the call of `epoch` for this thread, which `left` it: leaves word of it, tells all ranks and the own host, and sees to it
+/// that later calls end at their start. All threads of the block have read their block's epoch word. What is left to do is to
+/// poison the output.
 #[inline(always)]
 pub fn leave<M: Machine>(m: &M, epoch: Epoch, left: Left) {
     cold_path();
-    let Board { stop, host_stop, gone } = m.board();
-    let Left { phase, mut ranks, end, began_ns } = left;
-    let mut why = match end {
-        End::Late => Some(Why::TimedOut),
-        End::Gone => Some(Why::Gone),
-        End::Differs => Some(Why::Differs),
-        End::UnknownBuffers => Some(Why::UnknownBuffers),
-        // Who knows says so.
-        End::Told => None,
-    };
-    match end {
-        End::Late | End::Told if !ranks.is_empty() => {
-            let differ = signature::differs(m, epoch, ranks);
-            let waited_ns = m.now_ns().wrapping_sub(began_ns);
-            if !differ.is_empty() {
-                (ranks, why) = (differ, Some(Why::Differs));
-            } else if waited_ns >= m.timeout_ns() / 2 {
+    let Left { phase, mut ranks, began } = left;
+    // Where others of its block leave, who knows why says so.
+    let mut why = None;
+    if !ranks.is_empty() {
+        let gone = Ranks(m.board().gone.0 | m.host_board().gone.0).and(ranks);
+        let differ = signature::differs(m, epoch, ranks);
+        if !differ.is_empty() {
+            (why, ranks) = (Some(Why::Differs), differ);
+        } else if !gone.is_empty() {
+            (why, ranks) = (Some(Why::Gone), gone);
+        } else {
+            why = Some(Why::TimedOut);
+            if (LongestWait { ticks: waited(m, began), ranks }).ns() >= m.timeout_ns() / 2 {
                 // Who was told would have ended so soon after: the others that are missing are to be known too.
-                m.add_missing(ranks, waited_ns);
+                m.add_missing(ranks);
             }
         }
-        End::Gone => ranks = ranks.and(gone),
-        End::Late | End::Told | End::Differs | End::UnknownBuffers => {}
     }
-    let word = match why {
-        _ if stop != 0 => 0,
-        _ if host_stop != 0 => host_stop,
-        None => 0,
-        Some(why) => Stop { why, by: m.rank(), phase, block: m.block(), ranks, epoch_low: epoch.0 }.encode(),
+    stop(m, epoch, Left { phase, ranks, began }, why);
+}
+
+/// Ends the call of `epoch` for this thread, whose rank was to run what it cannot.
+#[inline(always)]
+pub fn refuse<M: Machine>(m: &M, epoch: Epoch, why: Why) {
+    cold_path();
+    stop(m, epoch, Left::with_others(Phase::Start), Some(why));
+}
+
+#[inline(always)]
+fn stop<M: Machine>(m: &M, epoch: Epoch, Left { phase, ranks, .. }: Left, why: Option<Why>) {
+    let (stop, host_stop) = (m.board().stop, m.host_board().stop);
+    // Who was told by a peer tells its own host, who was told by its host tells all.
+    let word = match (stop, host_stop, why) {
+        (0, 0, None) => 0,
+        (0, 0, Some(why)) => Stop { why, by: m.rank(), phase, block: m.block(), ranks, epoch_low: epoch.0 }.encode(),
+        (0, told, _) | (told, 0, _) => told,
+        (_, _, _) => 0,
     };
     if word != 0 {
         let mut rank = 0;
@@ -154,9 +158,11 @@ pub fn leave<M: Machine>(m: &M, epoch: Epoch, left: Left) {
                 // Block 0 may not have come to it yet; and without it that rank could not say what differs.
                 signature::tell_one(m, epoch, Rank(rank));
             }
-            // ORDER: pairs with the look of whoever waits, by its value alone; what it says has happened on this rank needs no
-            // order. Weaker than relaxed at system scope is not allowed where another GPU looks.
-            m.tell_stop(Rank(rank), word);
+            if stop == 0 || rank == m.rank().0 {
+                // ORDER: pairs with the look of whoever waits, by its value alone; what it says has happened on this rank needs
+                // no order. Weaker than relaxed at system scope is not allowed where another GPU looks.
+                m.tell_stop(Rank(rank), word);
+            }
             rank += m.step(1);
         }
     }

@@ -61,7 +61,7 @@ pub const STOP_OFFSET_BYTES: usize = call_offset_bytes(Bank(BANKS as u32), Rank(
 pub const GONE_OFFSET_BYTES: usize = STOP_OFFSET_BYTES + size_of::<u64>();
 /// Bytes from the start of a workspace to the set of ranks that this one has waited for in vain.
 pub const MISSING_OFFSET_BYTES: usize = GONE_OFFSET_BYTES + size_of::<u64>();
-/// Bytes from the start of a workspace to how long it did, in nanoseconds.
+/// Bytes from the start of a workspace to how long it has waited, and for whom, as [`LongestWait`](super::status::LongestWait) has it.
 pub const WAITED_OFFSET_BYTES: usize = MISSING_OFFSET_BYTES + size_of::<u64>();
 /// Bytes from the start of a workspace to the count of wrong elements that `verify` kernels keep.
 pub const WRONG_OFFSET_BYTES: usize = WAITED_OFFSET_BYTES + size_of::<u64>();

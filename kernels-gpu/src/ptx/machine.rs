@@ -19,8 +19,8 @@ use crate::protocol::epoch::{self, Epoch};
 use crate::protocol::machine::{Landing, Machine, Pack, Region};
 use crate::protocol::push::{Cursor, Lane};
 use crate::protocol::signature::Signature;
-use crate::protocol::status::{Board, Ranks};
-use crate::protocol::wait::{Left, leave};
+use crate::protocol::status::{Board, LongestWait, Ranks, Why};
+use crate::protocol::wait::refuse;
 
 /// A GPU thread of one of `W` ranks, with its kernel's arguments. If it is `CAPTURED`, the buffers of all ranks stand in the row
 /// that the arguments name, else in the arguments.
@@ -96,7 +96,7 @@ impl<'a, const W: usize, const CAPTURED: bool> Ptx<'a, W, CAPTURED> {
         if !CAPTURED || self.row_inputs[0] != 0 {
             return true;
         }
-        leave(self, epoch::current(self), Left::UNKNOWN_BUFFERS);
+        refuse(self, epoch::current(self), Why::UnknownBuffers);
         false
     }
 
@@ -121,17 +121,18 @@ impl<'a, const W: usize, const CAPTURED: bool> Ptx<'a, W, CAPTURED> {
 
     /// Two words that peers or the host write while this kernel runs.
     #[inline(always)]
-    fn ld_board(&self, address: u64) -> [u64; 2] {
+    fn board_at(&self, address: u64) -> Board {
+        const { assert!(GONE_OFFSET_BYTES == STOP_OFFSET_BYTES + 8 && STOP_OFFSET_BYTES.is_multiple_of(16)) };
         let (stop, gone);
         // SAFETY: aligned words of this rank's workspace, or of the page of its host.
         unsafe {
             asm!(
-                "ld.relaxed.sys.global.v2.u64 {{{}, {}}}, [{}]; // ld_board",
+                "ld.acquire.sys.global.v2.u64 {{{}, {}}}, [{}]; // ld_board",
                 out(reg64) stop, out(reg64) gone, in(reg64) address,
                 options(nostack)
             );
         }
-        [stop, gone]
+        Board { stop, gone: Ranks::of_bytes(gone) }
     }
 
     /// That all are to stop.
@@ -364,10 +365,11 @@ impl<const W: usize, const CAPTURED: bool> Machine for Ptx<'_, W, CAPTURED> {
     }
     #[inline(always)]
     fn board(&self) -> Board {
-        const { assert!(GONE_OFFSET_BYTES == STOP_OFFSET_BYTES + 8 && STOP_OFFSET_BYTES.is_multiple_of(16)) };
-        let [stop, gone] = self.ld_board(self.args.workspace + STOP_OFFSET_BYTES as u64);
-        let [host_stop, host_gone] = self.ld_board(self.args.host_board);
-        Board { stop, host_stop, gone: Ranks::of_bytes(gone | host_gone) }
+        self.board_at(self.args.workspace + STOP_OFFSET_BYTES as u64)
+    }
+    #[inline(always)]
+    fn host_board(&self) -> Board {
+        self.board_at(self.args.host_board)
     }
     #[inline(always)]
     fn tell_stop(&self, rank: Rank, stop: u64) {
@@ -379,20 +381,26 @@ impl<const W: usize, const CAPTURED: bool> Machine for Ptx<'_, W, CAPTURED> {
         }
     }
     #[inline(always)]
-    fn add_missing(&self, missing: Ranks, waited_ns: u64) {
+    fn add_wait(&self, wait: LongestWait) {
+        let address = self.args.workspace + WAITED_OFFSET_BYTES as u64;
+        // SAFETY: a word of this rank's workspace that only its own kernels write.
+        unsafe {
+            asm!("red.global.max.u64 [{}], {}; // red_wait", in(reg64) address, in(reg64) wait.encode(), options(nostack));
+        }
+    }
+    #[inline(always)]
+    fn add_missing(&self, missing: Ranks) {
         let address = self.args.workspace + MISSING_OFFSET_BYTES as u64;
-        // SAFETY: words of this rank's workspace that only its own kernels write.
+        // SAFETY: a word of this rank's workspace that only its own kernels write.
         unsafe {
             asm!("red.global.or.b64 [{}], {}; // red_missing", in(reg64) address, in(reg64) missing.0 as u64, options(nostack));
-            let address = self.args.workspace + WAITED_OFFSET_BYTES as u64;
-            asm!("red.global.max.u64 [{}], {}; // red_missing", in(reg64) address, in(reg64) waited_ns, options(nostack));
         }
     }
     #[inline(always)]
     fn trap_if_asked(&self) {
         if self.args.traps != 0 {
-            // SAFETY: ends the kernel and its context, as the host asked for.
-            unsafe { asm!("trap;", options(nostack)) }
+            // SAFETY: ends the kernel and its context, as the host asked for; what was left word of is on its way before.
+            unsafe { asm!("fence.acq_rel.sys;\n\ttrap;", options(nostack)) }
         }
     }
 
@@ -611,8 +619,14 @@ impl<const W: usize, const CAPTURED: bool> Machine for Ptx<'_, W, CAPTURED> {
     #[inline(always)]
     fn step(&self, by: u32) -> u32 {
         let step;
-        // SAFETY: a register copied.
-        unsafe { asm!("mov.b32 {}, {};", out(reg32) step, in(reg32) by, options(nomem, nostack)) }
+        // SAFETY: arithmetic. Every grid has one row, which the driver's compiler does not know: it would unroll loops, too. As this
+        // is not `pure`, rustc leaves it where it is.
+        unsafe {
+            asm!(
+                "{{ .reg .b32 one; mov.u32 one, %nctaid.y; mul.lo.u32 {}, {}, one; }}",
+                out(reg32) step, in(reg32) by, options(nomem, nostack)
+            );
+        }
         step
     }
     #[inline(always)]

@@ -12,7 +12,8 @@ use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::signature::Signature;
 use allfold_kernels::protocol::spec::Order;
-use allfold_kernels::protocol::status::{Board, Ranks, Stop};
+use allfold_kernels::protocol::status::{Board, LongestWait, Ranks, Stop};
+use allfold_kernels::protocol::wait::TICK_NS;
 use loom::sync::atomic::{Ordering, fence};
 
 use crate::assumptions::{Assumption, Assumptions};
@@ -211,7 +212,7 @@ impl Machine for LoomMachine {
     }
     /// No time passes; but whoever looks at the clock has waited for ever.
     fn now_ns(&self) -> u64 {
-        self.looks.replace(self.looks.get() + 1) + 1
+        (self.looks.replace(self.looks.get() + 1) + 1) * TICK_NS
     }
     fn timeout_ns(&self) -> u64 {
         1
@@ -219,12 +220,16 @@ impl Machine for LoomMachine {
     fn board(&self) -> Board {
         Board::default()
     }
+    fn host_board(&self) -> Board {
+        Board::default()
+    }
     fn tell_stop(&self, _: Rank, stop: u64) {
         let missing = Stop::decode(stop).and_then(|stop| Some((stop.ranks.iter().next()?, stop.phase)));
         let Some((missing, phase)) = missing else { unreachable!("a thread stops only when it waits for another") };
         self.world.log.fail(Failure::Hang { waits: self.rank, missing, phase })
     }
-    fn add_missing(&self, _: Ranks, _: u64) {}
+    fn add_wait(&self, _: LongestWait) {}
+    fn add_missing(&self, _: Ranks) {}
     fn signature(&self) -> Signature {
         // Ranks make the same calls here. What they tell of them orders nothing, and would only be more to explore.
         Signature::NONE

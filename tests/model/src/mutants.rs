@@ -11,7 +11,7 @@ use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::share::{packs, part_packs};
 use allfold_kernels::protocol::signature::Signature;
-use allfold_kernels::protocol::status::{Board, Ranks};
+use allfold_kernels::protocol::status::{Board, LongestWait, Ranks};
 
 /// A fault of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,11 +285,17 @@ impl<M: Machine> Machine for Mutant<M> {
     fn board(&self) -> Board {
         self.inner.board()
     }
+    fn host_board(&self) -> Board {
+        self.inner.host_board()
+    }
     fn tell_stop(&self, rank: Rank, stop: u64) {
         self.inner.tell_stop(rank, stop)
     }
-    fn add_missing(&self, missing: Ranks, waited_ns: u64) {
-        self.inner.add_missing(missing, waited_ns)
+    fn add_wait(&self, wait: LongestWait) {
+        self.inner.add_wait(wait)
+    }
+    fn add_missing(&self, missing: Ranks) {
+        self.inner.add_missing(missing)
     }
     fn signature(&self) -> Signature {
         self.inner.signature()

@@ -13,7 +13,8 @@ use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::signature::Signature;
-use allfold_kernels::protocol::status::{Board, Ranks, Stop};
+use allfold_kernels::protocol::status::{Board, LongestWait, Ranks, Stop};
+use allfold_kernels::protocol::wait::TICK_NS;
 
 /// An access to data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +37,12 @@ pub struct Lone {
     pub elems: u64,
     pub lanes: u64,
     pub aligned: bool,
-    /// Looks at the clock, which goes on by one at each, before a wait ends; each poll is followed by one.
-    pub timeout_ns: u64,
+    /// Ticks before a wait ends. The clock goes on by one at each look; each poll is followed by one or two.
+    pub timeout: u64,
     pub clock: Cell<u64>,
     /// What is left for it to see.
     pub board: Cell<Board>,
+    pub host_board: Cell<Board>,
     /// What its call is, and what peers have told of theirs.
     pub signature: Signature,
     pub calls: HashMap<Rank, [u64; 2]>,
@@ -48,7 +50,8 @@ pub struct Lone {
     pub told_calls: RefCell<Vec<(Rank, [u64; 2])>>,
     /// Whom it told to stop, and what else it left word of.
     pub stops: RefCell<Vec<(Rank, Stop)>>,
-    pub missing: RefCell<Vec<(Ranks, u64)>>,
+    pub missing: RefCell<Vec<Ranks>>,
+    pub waits: RefCell<Vec<LongestWait>>,
     /// Elements that hold no sum.
     pub poisoned: RefCell<Vec<u64>>,
     /// After so many polls, a flag that is looked at holds what is waited for.
@@ -86,14 +89,16 @@ impl Lone {
             elems,
             lanes,
             aligned: true,
-            timeout_ns: 3,
+            timeout: 3,
             clock: Cell::new(1),
             board: Cell::default(),
+            host_board: Cell::default(),
             signature: Signature::NONE,
             calls: HashMap::new(),
             told_calls: RefCell::default(),
             stops: RefCell::default(),
             missing: RefCell::default(),
+            waits: RefCell::default(),
             poisoned: RefCell::default(),
             comes_after: None,
             flags: HashMap::new(),
@@ -188,20 +193,26 @@ impl Machine for Lone {
         true
     }
     fn now_ns(&self) -> u64 {
-        self.clock.replace(self.clock.get() + 1)
+        self.clock.replace(self.clock.get() + 1) * TICK_NS
     }
     fn timeout_ns(&self) -> u64 {
-        self.timeout_ns
+        self.timeout.saturating_mul(TICK_NS)
     }
     fn board(&self) -> Board {
         self.board.get()
+    }
+    fn host_board(&self) -> Board {
+        self.host_board.get()
     }
     fn tell_stop(&self, rank: Rank, stop: u64) {
         // As the host will read it.
         self.stops.borrow_mut().extend(Stop::decode(stop).map(|stop| (rank, stop)));
     }
-    fn add_missing(&self, missing: Ranks, waited_ns: u64) {
-        self.missing.borrow_mut().push((missing, waited_ns));
+    fn add_wait(&self, wait: LongestWait) {
+        self.waits.borrow_mut().push(wait);
+    }
+    fn add_missing(&self, missing: Ranks) {
+        self.missing.borrow_mut().push(missing);
     }
     fn signature(&self) -> Signature {
         self.signature
@@ -236,7 +247,7 @@ impl Machine for Lone {
         self.cursors.borrow()[block as usize]
     }
     fn st_cursor(&self, block: u32, cursor: Cursor) {
-        self.goes_on();
+        assert!(cursor.goes_on().is_err() || !self.left(), "it has given up, and goes on");
         self.cursors.borrow_mut()[block as usize] = cursor;
     }
     fn ld_pack(&self, region: Region, owner: Rank, pack: u64) -> Pack {

@@ -18,7 +18,7 @@ enum Width {
 }
 
 /// Every access of the PTX machine: its name, what it moves, and the instructions that it may be.
-const ACCESSES: [(&str, Width, &[&str]); 23] = [
+const ACCESSES: [(&str, Width, &[&str]); 24] = [
     ("st_flag_volatile", Width::Control, &["st.volatile.global.u64"]),
     ("ld_flag_volatile", Width::Control, &["ld.volatile.global.u64"]),
     ("st_flag_release", Width::Control, &["st.release.sys.global.u64"]),
@@ -38,9 +38,10 @@ const ACCESSES: [(&str, Width, &[&str]); 23] = [
     ("st_cursor", Width::Narrow, &["st.global.v2.u64"]),
     ("st_call", Width::Control, &["st.relaxed.sys.global.v2.u64"]),
     ("ld_call", Width::Control, &["ld.relaxed.sys.global.v2.u64"]),
-    ("ld_board", Width::Control, &["ld.relaxed.sys.global.v2.u64"]),
+    ("ld_board", Width::Control, &["ld.acquire.sys.global.v2.u64"]),
     ("st_stop", Width::Control, &["st.relaxed.sys.global.u64"]),
-    ("red_missing", Width::Control, &["red.global.or.b64", "red.global.max.u64"]),
+    ("red_wait", Width::Control, &["red.global.max.u64"]),
+    ("red_missing", Width::Control, &["red.global.or.b64"]),
     ("red_word", Width::Control, &["red.global.add.u64"]),
 ];
 
@@ -121,24 +122,20 @@ fn instruction(kernel: &Kernel, it: &Instruction) -> Option<String> {
     }
 }
 
-/// What is wrong with the loops of a kernel. A main loop is the innermost one that a pack access is in: a loop over
-/// ranks may well move packs in one inner loop and a tail in another.
+/// What is wrong with the loops of a kernel. What is less than a pack is moved in loops of its own: no pack access is in the
+/// innermost loop that it is in. Such a loop may well lie in one that moves packs, for the pack that is not whole.
 fn loops(kernel: &Kernel) -> Vec<(usize, String)> {
     let mut wrong = Vec::new();
     let flow = Flow::of(kernel);
-    let mut in_main_loop = vec![false; kernel.code.len()];
+    let is_pack: Vec<_> = kernel.code.iter().map(|it| width(it) == Some(Width::Pack)).collect();
+    let with_packs = |at: usize| flow.innermost_loop(at).iter().zip(&is_pack).any(|(within, pack)| *within && *pack);
     for (at, it) in kernel.code.iter().enumerate() {
-        if width(it) == Some(Width::Pack) && !in_main_loop[at] {
-            in_main_loop.iter_mut().zip(flow.innermost_loop(at)).for_each(|(known, new)| *known |= new);
-        }
-    }
-    for (it, _) in kernel.code.iter().zip(&in_main_loop).filter(|(_, in_main_loop)| **in_main_loop) {
-        if width(it) == Some(Width::Narrow) {
+        if width(it) == Some(Width::Narrow) && with_packs(at) {
             wrong.push((it.line, format!("{} in a main loop: less than 16 bytes at a time", it.note)));
         }
     }
     let reduces = kernel.name.contains("one_shot") || kernel.name.contains("two_shot");
-    if reduces && !in_main_loop.contains(&true) {
+    if reduces && !(0..kernel.code.len()).any(|at| is_pack[at] && with_packs(at)) {
         wrong.push((kernel.line, "an all-reduce without a loop that moves packs".to_string()));
     }
     wrong

@@ -221,7 +221,7 @@ fn the_table_counts_and_tells_what_depends_on_ptxas() {
     let table = render(26, "13.5.37");
     let row = table.lines().find(|line| line.contains(KERNEL)).unwrap();
     // Flags 1 1 1 1, packs 2 1, no landing of either kind, elements 1 1, words 1 1 with no row between, no cursor, nothing of calls and stops, no reduction, one barrier, four branches; then of ptxas.
-    let counts = "| `f32__one_shot_w2` | sm_90/f32.ptx | 1 | 1 | 1 | 1 | 2 | 1 | 0 | 0 | 0 | 0 | 1 | 1 | 1 | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1 | 4 | 35 | 1 | - | 26 | - |";
+    let counts = "| `f32__one_shot_w2` | sm_90/f32.ptx | 1 | 1 | 1 | 1 | 2 | 1 | 0 | 0 | 0 | 0 | 1 | 1 | 1 | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1 | 4 | 35 | 1 | - | 26 | - |";
     assert_eq!(row, counts);
     assert_eq!(table::ptxas_in(&table), Some("13.5.37"));
     let other = render(28, "14.0.1");

@@ -46,7 +46,7 @@ pub fn build(compiler: &Compiler) -> Result<BTreeMap<PathBuf, String>> {
             "// allfold: {}; target {sm}; flags {flags} {profile}; made by cargo xtask build-ptx",
             compiler.version
         );
-        for (module, text) in split::modules(&assembly, &header)? {
+        for (module, text) in split::modules(sm, &assembly, &header)? {
             for (folder, _) in renames(compiler) {
                 if text.contains(&*folder.to_string_lossy()) {
                     bail!("{module} for {sm} contains a path of this machine, {}", folder.display());

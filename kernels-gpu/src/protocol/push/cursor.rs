@@ -1,11 +1,12 @@
 //! Where in the landing slots a push is.
 
-use super::super::abi::{GENERATIONS, Generation};
+use super::super::abi::{GENERATIONS, Generation, Phase};
+use super::super::wait::Left;
 
 /// Up to where the landing slots are used. It is the same on all ranks, and in all blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// How many generations came before the one in use. It only grows.
+    /// How many generations came before the one in use: of 63 bits, as an epoch. It only grows.
     pub serial: u64,
     /// Packs of each slot of this generation that calls have used so far.
     pub used: u32,
@@ -32,6 +33,19 @@ impl Cursor {
     #[inline(always)]
     pub const fn generation(self) -> Generation {
         Generation(self.serial as u32 % GENERATIONS as u32)
+    }
+
+    /// What stands in place of a cursor once the rank has left a call before its end: see [`Epoch::STOPPED`](super::super::epoch::Epoch::STOPPED).
+    pub const STOPPED: Cursor = Cursor { serial: 1 << 63, used: 0, announced: false };
+
+    /// Whether the call after this cursor is to be made. A push asks here and not its epoch: it sends nothing before it has its
+    /// cursor, and would wait for the one load after the other.
+    ///
+    /// # Errors
+    /// The rank has left that call, or the one before it, before its end.
+    #[inline(always)]
+    pub fn goes_on(self) -> Result<(), Left> {
+        if self.serial >> 63 != 0 { Err(Left::with_others(Phase::Landing)) } else { Ok(()) }
     }
 
     /// As it is kept on the device.

@@ -1,29 +1,16 @@
 //! Which packs a thread of a push has, and in which order it takes them.
 
 use core::array::from_fn;
-use core::convert::Infallible;
+use core::hint::cold_path;
 
 use super::super::element::Element;
-use super::super::machine::{Machine, Pack};
+use super::super::machine::{Machine, Pack, Region};
 use super::super::share::packs;
 use super::super::wait::Left;
-use super::{Access, Exchange, Turn};
+use super::{Exchange, Turn, access};
 
-/// A range of packs. 32 bits count the packs of the largest landing slot, and halve the arithmetic of a thread.
-#[derive(Clone, Copy)]
-pub(in crate::protocol) struct Window {
-    pub(in crate::protocol) start: u32,
-    pub(in crate::protocol) end: u32,
-}
-
-impl Window {
-    #[inline(always)]
-    pub(in crate::protocol) fn has(self, pack: u32) -> bool {
-        self.start <= pack && pack < self.end
-    }
-}
-
-/// The indices of a thread: one every `stride` from `first` on; and which packs are whole.
+/// The indices of a thread: one every `stride` from `first` on; and which packs are whole. 32 bits count the packs of the largest
+/// landing slot, and halve the arithmetic of a thread.
 #[derive(Clone, Copy)]
 pub struct Lane {
     first: u32,
@@ -63,50 +50,63 @@ impl Lane {
         self.packs
     }
 
-    /// The packs that are whole and aligned.
+    /// Pack `pack` of this rank's input.
     #[inline(always)]
-    pub(super) fn whole(&self) -> Window {
-        Window { start: 0, end: self.whole_end }
+    pub(in crate::protocol) fn load<M: Machine, T: Element>(&self, m: &M, pack: u32) -> Pack {
+        self.complete::<M, T>(m, pack, self.load_ahead(m, Some(pack)))
     }
 
-    /// The others, if there are any.
+    /// Pack `pack` of this rank's input, if there is one and it can be loaded at once: without a branch, and under way while this
+    /// thread does something else.
     #[inline(always)]
-    pub(super) fn rest(&self) -> Option<Window> {
-        (self.whole_end != self.packs).then_some(Window { start: self.whole_end, end: self.packs })
+    fn load_ahead<M: Machine>(&self, m: &M, pack: Option<u32>) -> Option<Pack> {
+        pack.filter(|&pack| pack < self.whole_end).map(|pack| m.ld_pack(Region::Source, m.rank(), pack as u64))
     }
 
-    /// What is sent first at the first index, if that is one of this lane and in `window`; [`Access::KEEPS_FIRST`].
+    /// Pack `pack` of this rank's input, unless it was loaded `ahead`.
     #[inline(always)]
-    pub(super) fn load_lead<M: Machine, A: Access>(
-        &self,
-        m: &M,
-        exchange: &impl Exchange<M>,
-        window: Window,
-    ) -> Option<Pack> {
-        if A::KEEPS_FIRST && self.first < self.end {
-            load::<M, A>(m, window, exchange.lead(m, self.first))
-        } else {
-            None
+    pub(in crate::protocol) fn complete<M: Machine, T: Element>(&self, m: &M, pack: u32, ahead: Option<Pack>) -> Pack {
+        ahead.unwrap_or_else(|| {
+            cold_path();
+            access::load::<M, T>(m, pack)
+        })
+    }
+
+    /// Stores pack `pack` of this rank's output.
+    #[inline(always)]
+    pub(in crate::protocol) fn store<M: Machine, T: Element>(&self, m: &M, pack: u32, value: Pack) {
+        if pack < self.whole_end {
+            return m.st_pack(Region::Output, pack as u64, value);
         }
+        cold_path();
+        access::store::<M, T>(m, pack, value);
+    }
+
+    /// What is sent first at the first index, if it can be loaded ahead: in a small call all that a thread has. So what is done with
+    /// it stands by itself, and nothing that a larger call or another access needs lies in its way.
+    #[inline(always)]
+    pub(super) fn load_lead<M: Machine>(&self, m: &M, exchange: &impl Exchange<M>) -> Option<Pack> {
+        let pack = if self.first < self.end { exchange.lead(m, self.first) } else { None };
+        self.load_ahead(m, pack)
     }
 
     /// Sends all that this thread sends; `lead` is from [`Lane::load_lead`].
     #[inline(always)]
-    pub(super) fn send<M: Machine, A: Access, E: Exchange<M>>(
+    pub(super) fn send<M: Machine, E: Exchange<M>>(
         &self,
         m: &M,
         turn: &Turn<E::Wire>,
         exchange: &E,
-        window: Window,
         lead: Option<Pack>,
     ) {
-        let sent: Result<(), Infallible> = self.all::<A, _>(|index, is_first| {
-            let lead = if is_first { lead } else { load::<M, A>(m, window, exchange.lead(m, index)) };
-            exchange.send::<A>(m, turn, window, index, lead);
-            Ok(())
-        });
-        match sent {
-            Ok(()) => (),
+        let mut index = self.first;
+        if lead.is_some() {
+            exchange.send(m, turn, self, index, lead);
+            index += self.stride;
+        }
+        while index < self.end {
+            exchange.send(m, turn, self, index, self.load_ahead(m, exchange.lead(m, index)));
+            index += self.stride;
         }
     }
 
@@ -115,58 +115,41 @@ impl Lane {
     /// # Errors
     /// A wait ended before all had landed.
     #[inline(always)]
-    pub(super) fn receive<M: Machine, A: Access, E: Exchange<M>>(
+    pub(super) fn receive<M: Machine, E: Exchange<M>>(
         &self,
         m: &M,
         turn: &Turn<E::Wire>,
         exchange: &E,
-        window: Window,
         lead: Option<Pack>,
     ) -> Result<(), Left> {
-        self.all::<A, _>(|index, is_first| {
-            let is_lead = is_first && E::LEADS_WITH_OWN;
-            let own = if is_lead { lead } else { load::<M, A>(m, window, exchange.own(m, index)) };
-            match own {
-                Some(own) => exchange.reduce::<A>(m, turn, index, own),
-                None => Ok(()),
-            }
-        })?;
-        match A::KEEPS_FIRST {
-            true => self.gather::<M, A, E, 4>(m, turn, exchange, window),
-            false => self.gather::<M, A, E, 1>(m, turn, exchange, window),
+        let mut index = self.first;
+        if E::LEADS_WITH_OWN && lead.is_some() {
+            exchange.reduce(m, turn, self, index, lead)?;
+            index += self.stride;
         }
+        while index < self.end {
+            // Under way while the thread waits.
+            let ahead = self.load_ahead(m, exchange.own(m, index));
+            exchange.reduce(m, turn, self, index, ahead)?;
+            index += self.stride;
+        }
+        self.gather::<M, E, 4>(m, turn, exchange)
     }
 
     /// Takes all that this thread does, what lands at `N` indices at a time: it is the end of a call, and nothing else is left to
     /// do while a pack is loaded.
     #[inline(always)]
-    fn gather<M: Machine, A: Access, E: Exchange<M>, const N: usize>(
+    fn gather<M: Machine, E: Exchange<M>, const N: usize>(
         &self,
         m: &M,
         turn: &Turn<E::Wire>,
         exchange: &E,
-        window: Window,
     ) -> Result<(), Left> {
         let mut index = self.first;
         while index < self.end {
             let indices = from_fn(|ahead| Some(index + ahead as u32 * self.stride).filter(|&index| index < self.end));
-            exchange.gather::<A, N>(m, turn, window, indices)?;
+            exchange.gather::<N>(m, turn, self, indices)?;
             index += N as u32 * self.stride;
-        }
-        Ok(())
-    }
-
-    /// `step` for each index, and whether it is the first one, whose pack was kept.
-    #[inline(always)]
-    fn all<A: Access, E>(&self, step: impl Fn(u32, bool) -> Result<(), E>) -> Result<(), E> {
-        let mut index = self.first;
-        if A::KEEPS_FIRST && index < self.end {
-            step(index, true)?;
-            index += self.stride;
-        }
-        while index < self.end {
-            step(index, false)?;
-            index += self.stride;
         }
         Ok(())
     }
@@ -180,11 +163,4 @@ impl Lane {
             index += m.step(self.stride);
         }
     }
-}
-
-/// Pack `pack` of this rank's input, if it is in `window`.
-#[inline(always)]
-fn load<M: Machine, A: Access>(m: &M, window: Window, pack: Option<u32>) -> Option<Pack> {
-    let pack = pack?;
-    window.has(pack).then(|| A::load(m, pack))
 }

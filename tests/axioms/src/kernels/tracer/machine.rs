@@ -7,7 +7,7 @@ use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::share::part;
 use allfold_kernels::protocol::signature::Signature;
-use allfold_kernels::protocol::status::{Board, Ranks};
+use allfold_kernels::protocol::status::{Board, LongestWait, Ranks};
 
 use super::super::cell::{self, MOST_BLOCKS, RANKS, Weakened};
 use super::{Expected, SUM, Tracer};
@@ -64,10 +64,16 @@ impl Machine for Tracer<'_> {
     fn board(&self) -> Board {
         unreachable!("each poll ends at once")
     }
+    fn host_board(&self) -> Board {
+        unreachable!("each poll ends at once")
+    }
     fn tell_stop(&self, _: Rank, _: u64) {
         unreachable!("each poll ends at once")
     }
-    fn add_missing(&self, _: Ranks, _: u64) {
+    fn add_wait(&self, _: LongestWait) {
+        unreachable!("each poll ends at once")
+    }
+    fn add_missing(&self, _: Ranks) {
         unreachable!("each poll ends at once")
     }
     fn signature(&self) -> Signature {
