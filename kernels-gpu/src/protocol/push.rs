@@ -188,22 +188,19 @@ impl<R: Wire> Turn<R> {
         let own = R::encode(own());
         let mut wait = Wait::new();
         loop {
-            let sent: [R::Sent; W] = from_fn(|rank| match Rank(rank as u32) {
+            let sent: [R::Sent; W] = of_ranks(|rank| match Rank(rank as u32) {
                 rank if rank == own_rank => own,
                 emitter => self.wire.poll(m, emitter, at),
             });
-            if sent.iter().all(|&sent| R::has_landed(sent)) {
-                for (term, &sent) in terms.iter_mut().zip(&sent) {
-                    *term = R::decode(sent);
-                }
+            let missing = |rank: usize| (!R::has_landed(sent[rank]) as u8) << rank;
+            // Here and not where a wait ends: a loop in what is rarely done is not unrolled, and would put the packs into memory.
+            let missing = Ranks((0..W).fold(0, |ranks, rank| ranks | missing(rank)));
+            if missing.is_empty() {
+                *terms = sent.map(R::decode);
                 return Ok(());
             }
-            let missing = || {
-                let of = |rank: usize| (!R::has_landed(sent[rank]) as u8) << rank;
-                Ranks((0..W).fold(0, |ranks, rank| ranks | of(rank)))
-            };
-            if !wait.goes_on(m, missing) {
-                return Err(wait.left(Phase::Landing, missing()));
+            if !wait.goes_on(m, || missing) {
+                return Err(wait.left(Phase::Landing, missing));
             }
         }
     }
@@ -281,6 +278,22 @@ pub(super) trait Exchange<M: Machine> {
     ) -> Result<(), Left>;
     /// The packs of the output that are stored at `index`.
     fn outputs(&self, m: &M, index: u32, visit: impl Fn(u32));
+}
+
+/// What `of` gives for each rank. Written out: a loop that LLVM left as one would put the values into memory.
+#[inline(always)]
+fn of_ranks<T: Copy, const W: usize>(of: impl Fn(usize) -> T) -> [T; W] {
+    const { assert!(0 < W && W <= 8) };
+    let mut all = [of(0); W];
+    macro_rules! set {
+        ($($rank:literal)*) => { $(
+            if $rank < W {
+                all[$rank] = of($rank);
+            }
+        )* };
+    }
+    set!(1 2 3 4 5 6 7);
+    all
 }
 
 /// All other ranks, from the right neighbour on, so that no rank is stored to by all at once.
