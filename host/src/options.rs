@@ -103,8 +103,8 @@ pub struct Options {
     pub last_epoch: u64,
     /// Blocks and threads a block that a CPU rank can have; each is a thread of the host.
     pub cpu_shape: (u32, u32),
-    /// How long ranks in processes of their own may take to be connected, from the first to the last; and to register buffers,
-    /// or to finish a capture.
+    /// How long ranks in processes of their own may take to be connected, from the first to the last, the self-test included; and to
+    /// register buffers, or to finish a capture.
     pub connect_timeout: Duration,
     /// Between processes: captured calls that a rank can have at a time whose buffers peers use, see
     /// [`Registered::Later`]; 128 bytes each, and 2^20 calls at most. Other protocols than the default one have none, nor has a
@@ -194,8 +194,9 @@ pub enum OnTimeout {
 ///
 /// They make a small call by each algorithm that was declared, and compare every element: so each ordered pair of ranks shows that the
 /// one's flags and data come to the other. Where they do not, the communicator is not made, and
-/// [`Error::SelfTest`](crate::Error::SelfTest) names the pairs, on every rank. In each call a rank waits 2 s at most, of CPU ranks 5 s,
-/// and no longer than half of what is left of [`Options::connect_timeout`]. It leaves no trace: the first call is the first.
+/// [`Error::SelfTest`](crate::Error::SelfTest) names the pairs, on every rank. In a call a rank waits 2 s at most, of CPU ranks 5 s,
+/// between processes no longer than half of what is left of [`Options::connect_timeout`]; and the first call that fails is the last.
+/// It leaves no trace: it is in no counter, and the first call of the caller's has the first number.
 ///
 /// Not tried are one rank alone, ranks with an [`Options::custom`] protocol or [`Options::delays`], and algorithms that have no form
 /// known to be sound, no room ([`Options::capacity_bytes`]) or no way to a buffer of another process.
