@@ -1,5 +1,7 @@
 //! Request, plan and workspaces made into kernel arguments: the same for every backend.
 
+use std::time::Duration;
+
 use allfold_kernels::protocol::abi::{
     InputMode, KernelArgs, LANDING_SHARED_PACKS, MAX_RANKS, PACK_BYTES, Rank, WorkspaceLayout, landing_slot,
 };
@@ -48,6 +50,11 @@ pub(crate) enum Peers {
     Row(u64),
 }
 
+/// How long a wait lasts, for kernels.
+fn nanoseconds(timeout: Option<Duration>) -> u64 {
+    timeout.map_or(u64::MAX, |timeout| timeout.as_nanos().min(u64::MAX.into()) as u64)
+}
+
 impl Workspaces {
     pub(crate) fn new(
         addresses: [u64; MAX_RANKS],
@@ -60,12 +67,17 @@ impl Workspaces {
             addresses,
             layout,
             members,
-            timeout_ns: options.timeout.map_or(u64::MAX, |timeout| timeout.as_nanos().min(u64::MAX.into()) as u64),
+            timeout_ns: nanoseconds(options.timeout),
             traps: options.on_timeout == OnTimeout::Trap,
             compares: options.compare_calls,
             host_board,
             delays: options.delays,
         }
+    }
+
+    /// The same, for calls of a self-test: a wait lasts `limit`, and what ends early never ends the context.
+    pub(crate) fn within(self, limit: Duration) -> Workspaces {
+        Workspaces { timeout_ns: nanoseconds(Some(limit)), traps: false, ..self }
     }
 
     /// Each local rank's arguments for an all-reduce.

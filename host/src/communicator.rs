@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::time::Duration;
 
 use allfold_kernels::protocol::abi::{Dtype, MAX_RANKS, Rank};
 use allfold_kernels::protocol::status::{Stop, Why};
@@ -30,6 +31,7 @@ mod connect;
 pub(crate) mod fuzzing;
 mod rebuild;
 mod register;
+mod self_test;
 mod split;
 mod stamps;
 mod streams;
@@ -55,6 +57,7 @@ pub struct Communicator {
     /// Where ranks that are processes of their own meet again.
     line: Option<Line>,
     counted: Counted,
+    self_test_took: Option<Duration>,
 }
 
 impl fmt::Debug for Communicator {
@@ -104,12 +107,12 @@ impl Communicator {
     ///
     /// # Errors
     /// [`Error::WorldSize`], [`Error::NoSuchForm`], [`Error::CapacityTooLarge`], [`Error::LandingTooLarge`], [`Error::Grid`] for a `cpu_shape` that
-    /// cannot be, [`Error::Table`] for a table of GPUs, [`Error::Host`] when memory or threads run out.
+    /// cannot be, [`Error::Table`] for a table of GPUs, [`Error::Host`] when memory or threads run out, [`Error::SelfTest`].
     pub fn cpu_with(world: usize, options: Options) -> Result<Communicator> {
         let _create = spans::create("CPU ranks", world).entered();
         let (world, layout, limits) = prepare(world, &options, Options::CPU_LANDING_BYTES)?;
         let ranks = CpuRanks::new(layout, &options, limits)?;
-        Ok(Communicator::of(Members::all(world), options, Backend::Cpu(Box::new(ranks))))
+        Communicator::of(Members::all(world), options, Backend::Cpu(Box::new(ranks))).tested()
     }
 
     /// A rank on each of `devices`, by ordinal; several ranks on one GPU where it is named several times.
@@ -126,17 +129,18 @@ impl Communicator {
     /// # Errors
     /// [`Error::WorldSize`], [`Error::NoSuchForm`], [`Error::CapacityTooLarge`], [`Error::LandingTooLarge`], [`Error::DriverMissing`],
     /// [`Error::LaunchBlocking`], [`Error::NoSuchDevice`], [`Error::Table`], [`Error::TooOld`], [`Error::NoPeerAccess`],
-    /// [`Error::TooFewQueues`], [`Error::NotResident`], [`Error::KernelTooLarge`], [`Error::PtxRefused`], and [`Error::Driver`] when a driver call fails.
+    /// [`Error::TooFewQueues`], [`Error::NotResident`], [`Error::KernelTooLarge`], [`Error::PtxRefused`], [`Error::SelfTest`], and
+    /// [`Error::Driver`] when a driver call fails.
     pub fn cuda_with(devices: &[u32], options: Options) -> Result<Communicator> {
         let _create = spans::create("GPUs", devices.len()).entered();
         let (world, layout, limits) = prepare(devices.len(), &options, Options::LANDING_BYTES)?;
         let ranks = CudaRanks::new(devices, layout, &options, limits)?;
-        Ok(Communicator::of(Members::all(world), options, Backend::Cuda(Box::new(ranks))))
+        Communicator::of(Members::all(world), options, Backend::Cuda(Box::new(ranks))).tested()
     }
 
     fn of(members: Members, options: Options, backend: Backend) -> Communicator {
         let counted = Counted::default();
-        Communicator { options, members, backend, _watch: None, seed: None, line: None, counted }
+        Communicator { options, members, backend, _watch: None, seed: None, line: None, counted, self_test_took: None }
     }
 
     /// Ranks of this communicator, in whatever process.

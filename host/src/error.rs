@@ -272,6 +272,18 @@ pub enum Error {
         /// How long it waited.
         waited: Duration,
     },
+    /// Ranks do not reach each other, though they should: there is no communicator, and on every rank the same error. See
+    /// [`SelfTest`](crate::SelfTest).
+    #[error("the self-test has failed {}: {what}; {hint}", paths(pairs))]
+    SelfTest {
+        /// Ordered pairs of ranks, in order: what the first does has not come to the second. Where data came that tell nothing
+        /// of whose they are: all pairs that they may be of.
+        pairs: Vec<(u32, u32)>,
+        /// What was seen.
+        what: String,
+        /// Where to look for the cause.
+        hint: String,
+    },
     /// [`Aborter::abort`](crate::Aborter::abort) stopped the communicator.
     #[error("rank {by} aborted the communicator")]
     Aborted {
@@ -460,6 +472,11 @@ impl Error {
         }
         Error::Disagreement { what, values: all }
     }
+}
+
+/// `from rank 0 to rank 1, from rank 2 to rank 1`.
+fn paths(pairs: &[(u32, u32)]) -> String {
+    pairs.iter().map(|(from, to)| format!("from rank {from} to rank {to}")).collect::<Vec<_>>().join(", ")
 }
 
 /// `rank 1`, or `ranks [1, 3]`.

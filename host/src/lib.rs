@@ -116,6 +116,13 @@
 //!
 //! [`Communicator::split`] makes communicators over some of the ranks, which take turns with the whole.
 //!
+//! # Whether ranks reach each other
+//!
+//! A communicator is there when its ranks have shown it: on a new machine, or after a boot, the first one of each set of GPUs makes
+//! a small call by each declared algorithm and compares every element. A path that does not work is [`Error::SelfTest`] then, on every rank,
+//! with the ordered pairs of ranks and a hint at the cause, and not a wrong sum later. [`SelfTest`] says when it is done and where it is kept
+//! that it has passed; [`Communicator::self_test_took`], how long it took.
+//!
 //! # When a rank does not come
 //!
 //! A rank waits for another [`Options::timeout`] at most. After that, or where the other's process has ended, where it makes another call, or
@@ -154,7 +161,7 @@
 //! # Watching it
 //!
 //! [`Communicator::counters`] are plain numbers: calls and bytes, by algorithm, captured, replayed and refused. For whoever subscribes to
-//! `tracing`, a communicator opens spans: `create`, `connect`, `split`, `register`, `release`, `capture` and `finish_capture` at level
+//! `tracing`, a communicator opens spans: `create`, `connect`, `split`, `register`, `release`, `capture`, `finish_capture` and `self_test` at level
 //! debug, and of each call `plan` and `launch` at level trace, with dtype, bytes, algorithm and grid; `replay` likewise. On GPUs a
 //! span ends when the call is launched. Spans that nobody asked for take no memory.
 //!
@@ -198,6 +205,7 @@ mod processes;
 mod reach;
 pub mod rendezvous;
 mod request;
+mod self_test;
 mod setup;
 mod spans;
 mod stop;
@@ -218,7 +226,7 @@ pub use counters::{Count, Counters, LongestWait};
 pub use element::Element;
 pub use error::{Error, Result};
 pub use memory::Memory;
-pub use options::{CallOptions, Delays, OnTimeout, Options, ReduceOp};
+pub use options::{CallOptions, Delays, OnTimeout, Options, ReduceOp, SelfTest};
 pub use plan::{Limits, Plan};
 pub use reach::{Registered, Registration, Span};
 pub use request::Request;

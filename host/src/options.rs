@@ -103,18 +103,20 @@ pub struct Options {
     pub last_epoch: u64,
     /// Blocks and threads a block that a CPU rank can have; each is a thread of the host.
     pub cpu_shape: (u32, u32),
-    /// How long ranks in processes of their own may take to be connected, from the first to the last; and to register buffers,
-    /// or to finish a capture.
+    /// How long ranks in processes of their own may take to be connected, from the first to the last, the self-test included; and to
+    /// register buffers, or to finish a capture.
     pub connect_timeout: Duration,
     /// Between processes: captured calls that a rank can have at a time whose buffers peers use, see
     /// [`Registered::Later`]; 128 bytes each, and 2^20 calls at most. Other protocols than the default one have none, nor has a
     /// run with `delays`. In one process there is no limit, and this is not looked at.
     pub captured_calls: u32,
+    /// When ranks try their paths to each other before the communicator is there. The same on all ranks.
+    pub self_test: SelfTest,
 }
 
 impl Default for Options {
     /// Our own protocol, all dtypes, registered input, every algorithm, a capacity of 64 MiB, landing slots of the usual size,
-    /// waits of 30 s at most, calls compared.
+    /// waits of 30 s at most, calls compared, paths tried unless they have been.
     fn default() -> Self {
         Options {
             protocol: Preset::default(),
@@ -136,6 +138,7 @@ impl Default for Options {
             cpu_shape: (1, 1),
             connect_timeout: Duration::from_secs(30),
             captured_calls: 0,
+            self_test: SelfTest::Cached,
         }
     }
 }
@@ -186,6 +189,41 @@ pub enum OnTimeout {
     /// On a GPU the kernel traps, and the process loses its context: nothing that comes after can use what the call has left. On the CPU,
     /// where a call is done when it returns, it only returns its error.
     Trap,
+}
+
+/// When a communicator's ranks try their paths to each other, before it is there.
+///
+/// They make a small call by each algorithm that was declared, and compare every element: so each ordered pair of ranks shows that the
+/// one's flags and data come to the other. Where they do not, the communicator is not made, and
+/// [`Error::SelfTest`](crate::Error::SelfTest) names the pairs, on every rank. In a call a rank waits 2 s at most, of CPU ranks 5 s,
+/// between processes no longer than half of what is left of [`Options::connect_timeout`]; and the first call that fails is the last.
+/// It leaves no trace: it is in no counter, and the first call of the caller's has the first number.
+///
+/// Not tried are one rank alone, ranks with an [`Options::custom`] protocol or [`Options::delays`], and algorithms that have no form
+/// known to be sound, no room ([`Options::capacity_bytes`]) or no way to a buffer of another process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SelfTest {
+    /// Unless the same GPUs, in the same order, have passed by the same algorithms: in this process, or on this machine since it was
+    /// booted, with the same driver, version and container. Of processes: unless all of them know that they have. That is kept in a
+    /// small file in `allfold/` of the user's cache (`XDG_CACHE_HOME`, or `.cache` of `HOME`); where there is none, or it says
+    /// anything else, they are tried. CPU ranks in one process have no file.
+    #[default]
+    Cached,
+    /// Whenever a communicator is made, also by a split or by a rebuilding.
+    Always,
+    /// Never: a path that does not work shows as a timeout of a call, or as a wrong sum.
+    Never,
+}
+
+impl SelfTest {
+    /// The name that users have for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SelfTest::Cached => "cached",
+            SelfTest::Always => "always",
+            SelfTest::Never => "never",
+        }
+    }
 }
 
 /// Planted delays of a stress run: before flags, late ranks; at block syncs, late blocks.

@@ -6,6 +6,7 @@
 //! | `create` | debug | `backend`, `world` |
 //! | `connect` | debug | `backend`, `rank`, `world` |
 //! | `split` | debug | `rank`, `world` |
+//! | `self_test` | debug | `rank`, `world` |
 //! | `register` | debug | `rank`, `bytes` |
 //! | `release`, `finish_capture`, `capture` | debug | `rank` |
 //! | `plan` | trace | `dtype`, `elems`, `bytes`, `in_place` |
@@ -30,6 +31,10 @@ pub(crate) fn split(rank: u32, world: u32) -> Span {
 }
 
 /// `rank`: the first that this process drives, here and below.
+pub(crate) fn self_test(rank: u32, world: u32) -> Span {
+    debug_span!("self_test", rank, world)
+}
+
 pub(crate) fn register(rank: u32, bytes: u64) -> Span {
     debug_span!("register", rank, bytes)
 }

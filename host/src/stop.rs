@@ -69,7 +69,7 @@ impl Aborter {
 }
 
 /// What a rank has left word of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Word {
     /// Why it stopped, if it has.
     pub(crate) stop: Option<Stop>,
@@ -209,9 +209,6 @@ mod tests {
 
     #[test]
     fn a_communicator_that_goes_on_has_no_error() {
-        error(0, Word { stop: None, missing: Ranks::NONE, wait: LongestWait::decode(0) }, None, |_| {
-            unreachable!("nothing differs")
-        })
-        .expect("nothing happened");
+        error(0, Word::default(), None, |_| unreachable!("nothing differs")).expect("nothing happened");
     }
 }

@@ -53,7 +53,9 @@ fn a_communicator_in_one_process_says_what_it_does() {
     let seen = Seen::default();
     tracing::subscriber::with_default(seen.clone(), || {
         let mut ranks = Communicator::cpu(2).expect("two ranks");
-        assert_eq!(seen.take(), [r#"debug create backend="CPU ranks" world=2"#]);
+        assert_eq!(seen.take(), [r#"debug create backend="CPU ranks" world=2"#, "debug self_test rank=0 world=2"]);
+        drop(Communicator::cpu(2).expect("two ranks"));
+        assert_eq!(seen.take(), [r#"debug create backend="CPU ranks" world=2"#], "they have passed");
 
         let mut data = [[1.0_f32; 100]; 2];
         let buffers: Vec<_> = data.iter_mut().map(|data| RankBuffers::in_place(data)).collect();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use allfold::rendezvous::{Rendezvous, RendezvousError};
 use allfold::tuning::{Entry, Origin, Table};
-use allfold::{Algorithm, Communicator, Dtype, Error, InputMode, Options, Preset};
+use allfold::{Algorithm, Communicator, Dtype, Error, InputMode, Options, Preset, SelfTest};
 use meet::attempt::{At, attempt, small};
 use meet::held::Held;
 use meet::{Case, on_all};
@@ -49,6 +49,7 @@ fn options_that_differ_are_named_on_every_rank() {
             ("Options::max_blocks", Options { max_blocks: Some(1), ..small() }),
             ("Options::last_epoch", Options { last_epoch: 1, ..small() }),
             ("Options::cpu_shape", Options { cpu_shape: (1, 2), ..small() }),
+            ("Options::self_test", Options { self_test: SelfTest::Never, ..small() }),
         ];
         for (number, (what, other)) in cases.into_iter().enumerate() {
             let odd = number as u32 % 3;

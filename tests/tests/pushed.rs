@@ -244,7 +244,8 @@ fn calls_fill_a_generation_and_then_begin_the_next() {
 /// The first push in a generation is announced, by block 0, to all; the next one waits for that, in block 0, at its end.
 #[test]
 fn a_new_generation_is_announced_and_the_next_push_waits_for_that() {
-    let cases = PUSHES.into_iter().flat_map(|algorithm| [0, 1, 6, u64::from(u32::MAX)].map(|serial| (algorithm, serial)));
+    let cases =
+        PUSHES.into_iter().flat_map(|algorithm| [0, 1, 6, u64::from(u32::MAX)].map(|serial| (algorithm, serial)));
     for (algorithm, serial) in cases {
         for (block, blocks) in [(0, 1), (0, 2), (1, 2)] {
             for (announced, begins) in [(false, false), (false, true), (true, false), (true, true)] {

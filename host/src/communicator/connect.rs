@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use allfold_kernels::protocol::abi::WorkspaceLayout;
 
+use super::self_test::Untested;
 use super::{Backend, Communicator, of_backend};
 use crate::cpu::CpuRanks;
 use crate::cuda::CudaRanks;
@@ -121,6 +122,9 @@ impl Communicator {
         let boards = of_backend!(&backend, ranks => ranks.boards());
         let watch = Watch::new(&meeting, boards)?;
         let communicator = Communicator::of(members, options, backend);
+        let untested = communicator.untested();
+        let (watch, words) = meeting.step(watch, |_| Untested::word(untested.as_ref()))?;
+        let communicator = communicator.tested_with(untested.as_ref(), &meeting, &words)?;
         Ok(Communicator { _watch: Some(watch), seed: Some(seed), line: Some(line), ..communicator })
     }
 }

@@ -3,13 +3,15 @@
 use std::sync::atomic::Ordering;
 
 use allfold_kernels::protocol::abi::{
-    GONE_OFFSET_BYTES, MAX_RANKS, MISSING_OFFSET_BYTES, Rank, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES, call_offset_bytes,
+    GONE_OFFSET_BYTES, MAX_RANKS, MISSING_OFFSET_BYTES, Rank, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES,
+    call_offset_bytes, flag_offset_bytes,
 };
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::status::{LongestWait, Ranks, Stop};
 
 use super::area::Area;
 use crate::members::Members;
+use crate::self_test::Finding;
 use crate::stop::{Boards, Word};
 
 /// The workspaces of all ranks of a communicator, local or not.
@@ -73,6 +75,13 @@ impl Area {
             missing: Ranks(word(MISSING_OFFSET_BYTES) as u8),
             wait: LongestWait::decode(word(WAITED_OFFSET_BYTES)),
         }
+    }
+
+    /// Ranks whose flags of the start barrier of the call of `epoch` have come to this one.
+    pub(super) fn started(&self, epoch: Epoch) -> Ranks {
+        let flag = |rank| self.word(flag_offset_bytes(Finding::start_row(epoch), Rank(rank))).load(Ordering::Acquire);
+        let come = (0..MAX_RANKS as u32).filter(|&rank| Epoch(flag(rank)).reached(epoch));
+        Ranks(come.fold(0, |ranks, rank| ranks | Ranks::of(Rank(rank)).0))
     }
 
     /// What each rank has told this one of the call of `epoch`.

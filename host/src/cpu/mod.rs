@@ -14,13 +14,17 @@
 //! | `boards.rs` | what the host tells ranks, and what they have left word of |
 //! | `sharing.rs` | buffers that other processes map, and the rows of captured calls |
 //! | `ranks.rs` | workspaces, and a plan made into jobs |
+//! | `self_test.rs` | what the self-test asks of them |
 
 mod area;
 mod block;
 mod boards;
 mod kernels;
 mod machine;
+#[cfg(test)]
+pub(crate) mod planted;
 mod ranks;
+mod self_test;
 mod sharing;
 mod workers;
 

@@ -30,14 +30,17 @@ use crate::tuning::Origin;
 pub(crate) struct CpuRanks {
     // Ended before the areas that they work on.
     workers: Workers,
-    areas: Arc<Areas>,
-    workspaces: Workspaces,
+    pub(super) areas: Arc<Areas>,
+    pub(super) workspaces: Workspaces,
     limits: Limits,
     reach: Reach<CpuSharing>,
     /// What calls are put into that are not to be run now.
     recording: Option<CpuRecording>,
     /// Nobody records any more once this is gone: whoever began may have lost sight of these ranks.
     recorder: Weak<()>,
+    /// Paths that do not work.
+    #[cfg(test)]
+    planted: super::planted::Planted,
 }
 
 /// Calls that can be run again and again.
@@ -117,6 +120,8 @@ impl CpuRanks {
             reach: Reach::new(CpuSharing::new(rows), members, rows),
             recording: None,
             recorder: Weak::new(),
+            #[cfg(test)]
+            planted: super::planted::Planted::of_thread(&layout)?,
         })
     }
 
@@ -233,6 +238,8 @@ impl CpuRanks {
         blocks: u32,
         threads: u32,
     ) -> Result<()> {
+        #[cfg(test)]
+        let args = self.planted.spoil(args, &self.workspaces.layout);
         let job = Job { kernel, dtype, args, blocks, threads };
         if self.recorder.strong_count() > 0
             && let Some(recording) = &mut self.recording

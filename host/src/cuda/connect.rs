@@ -8,8 +8,8 @@ use allfold_kernels::protocol::abi::{Algorithm, MAX_RANKS, WorkspaceLayout};
 use super::device::Device;
 use super::kernels::{self, Kernels};
 use super::prepare::{Held, check_launches, clear, hold_blocks, most_threads, waits};
-use super::rank::{Rank, Workspace};
-use super::ranks::{CudaRanks, Made};
+use super::rank::{Made, Rank, Workspace};
+use super::ranks::CudaRanks;
 use super::raw::{Context, ShareableMemory};
 use super::sharing::CudaSharing;
 use super::status::Pages;
@@ -149,6 +149,7 @@ impl CudaRanks {
             early,
             reach,
             options: options.clone(),
+            gpus: told.into_iter().map(|gpu| gpu.uuid).collect(),
             holds: held.holds,
         }))
     }

@@ -15,6 +15,7 @@
 //! | `sharing.rs` | buffers that other processes map, and the rows of captured calls |
 //! | `rank.rs`, `turn.rs`, `turns.rs` | what a rank has; on which stream its calls come; the same of all |
 //! | `ranks.rs` | workspaces and streams of all ranks; a plan made into launches |
+//! | `self_test.rs` | what the self-test asks of them |
 
 mod connect;
 pub mod device;
@@ -30,6 +31,7 @@ mod rank;
 mod ranks;
 pub(crate) mod raw;
 mod residency;
+mod self_test;
 mod sharing;
 mod status;
 mod stream;

@@ -95,11 +95,17 @@ pub(super) fn reach_peers(ordinals: &[u32], contexts: &[Context]) -> Result<()> 
 /// Makes a new workspace what kernels expect: its first words as `first_words` says, landing slots full of markers,
 /// the rest zero.
 pub(super) fn clear(context: &Context, address: u64, layout: &WorkspaceLayout, last_epoch: u64) -> Result<()> {
+    // SAFETY: the workspace is this function's alone so far. The call waits until the work is done.
+    unsafe { context.memset(address, 0, layout.total_bytes) }?;
+    begin(context, address, layout, last_epoch)
+}
+
+/// Makes a workspace of zeros, or one of ranks whose calls so far have come to a good end, what kernels expect.
+pub(super) fn begin(context: &Context, address: u64, layout: &WorkspaceLayout, last_epoch: u64) -> Result<()> {
     let words: Vec<u8> = first_words(last_epoch).flat_map(u64::to_ne_bytes).collect();
     let landing_bytes = layout.total_bytes - layout.landing_offset_bytes;
-    // SAFETY: the workspace is this function's alone so far. The calls wait until the work is done.
+    // SAFETY: no kernel uses the workspace now. The calls wait until the work is done.
     unsafe {
-        context.memset(address, 0, layout.total_bytes)?;
         context.memset(address + layout.landing_offset_bytes as u64, MARKER_BYTE, landing_bytes)?;
         context.copy_to_device(address, &words)?;
     }

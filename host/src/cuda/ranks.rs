@@ -11,7 +11,7 @@ use allfold_kernels::protocol::entry_point::EntryPoint;
 use super::device::Device;
 use super::kernels::{self, Kernel, Kernels};
 use super::prepare::{Held, check_launches, clear, hold_blocks, most_threads, reach_peers, waits};
-use super::rank::{Rank, Workspace};
+use super::rank::{Made, Rank, Workspace};
 use super::raw::{CapturingGraph, DeviceMemory, Function, ShareableMemory, Start};
 use super::residency::Hold;
 use super::sharing::CudaSharing;
@@ -45,22 +45,11 @@ pub(crate) struct CudaRanks {
     early: bool,
     options: Options,
     reach: ManuallyDrop<Reach<CudaSharing>>,
+    /// The UUID of each rank's GPU, in whatever process.
+    pub(super) gpus: Vec<String>,
     /// The graph that captured calls were last recorded into, and its rows.
     capturing: Option<(u64, Weak<Lease>)>,
     holds: Vec<Hold>,
-}
-
-/// What [`CudaRanks`] are made of.
-pub(super) struct Made {
-    pub(super) ranks: Vec<Rank>,
-    pub(super) peers: Arc<Vec<ShareableMemory>>,
-    pub(super) pages: Arc<Pages>,
-    pub(super) workspaces: Workspaces,
-    pub(super) limits: Limits,
-    pub(super) early: bool,
-    pub(super) reach: Reach<CudaSharing>,
-    pub(super) options: Options,
-    pub(super) holds: Vec<Hold>,
 }
 
 impl Drop for CudaRanks {
@@ -133,14 +122,15 @@ impl CudaRanks {
             early,
             reach,
             options: options.clone(),
+            gpus: devices.into_iter().map(|device| device.uuid).collect(),
             holds,
         }))
     }
 
     pub(super) fn of(made: Made) -> CudaRanks {
-        let Made { ranks, peers, pages, workspaces, limits, early, reach, options, holds } = made;
+        let Made { ranks, peers, pages, workspaces, limits, early, reach, options, gpus, holds } = made;
         let reach = ManuallyDrop::new(reach);
-        CudaRanks { ranks, peers, pages, workspaces, limits, early, options, reach, capturing: None, holds }
+        CudaRanks { ranks, peers, pages, workspaces, limits, early, options, reach, gpus, capturing: None, holds }
     }
 
     pub(crate) fn limits(&self) -> &Limits {

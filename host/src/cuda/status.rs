@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use allfold_kernels::protocol::abi::{
     FIRST_WRONG_OFFSET_BYTES, GONE_OFFSET_BYTES, HOST_BOARD_WORDS, MAX_RANKS, MISSING_OFFSET_BYTES, STOP_OFFSET_BYTES,
-    WAITED_OFFSET_BYTES, WRONG_OFFSET_BYTES, call_offset_bytes,
+    WAITED_OFFSET_BYTES, WRONG_OFFSET_BYTES, call_offset_bytes, flag_offset_bytes,
 };
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::status::{LongestWait, Ranks, Stop};
@@ -15,6 +15,7 @@ use super::ranks::CudaRanks;
 use super::raw::{Context, HostWords, ShareableMemory};
 use crate::error::Result;
 use crate::members::Members;
+use crate::self_test::Finding;
 use crate::stop::{Boards, Word};
 
 /// What the host tells ranks: those of this process by a page that their kernels look at, the others by a copy to their workspaces.
@@ -105,6 +106,14 @@ impl CudaRanks {
                 Ok(Word { stop, missing, wait: LongestWait::decode(words.at(WAITED_OFFSET_BYTES)) })
             })
             .collect()
+    }
+
+    /// Ranks whose flags of the start barrier of the call of `epoch` have come to the local rank of this index.
+    pub(super) fn started(&self, index: usize, epoch: Epoch) -> Result<Ranks> {
+        let of = |rank| flag_offset_bytes(Finding::start_row(epoch), allfold_kernels::protocol::abi::Rank(rank));
+        let words = Words::read(&self.ranks[index], of(0), of(MAX_RANKS as u32))?;
+        let come = (0..MAX_RANKS as u32).filter(|&rank| Epoch(words.at(of(rank))).reached(epoch));
+        Ok(Ranks(come.fold(0, |ranks, rank| ranks | 1 << rank)))
     }
 
     /// What each rank has told the local rank of this index of the call of `epoch`.

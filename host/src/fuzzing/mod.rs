@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::{communicator, cuda, processes, reach, rendezvous, tuning};
+use crate::{communicator, cuda, processes, reach, rendezvous, self_test, tuning};
 
 #[cfg(test)]
 mod random;
@@ -65,12 +65,14 @@ pub(crate) fn canonical<T>(bytes: &[u8], read: impl Fn(&[u8]) -> Option<T>, writ
     }
 }
 
-/// Short words that ranks tell each other: tickets of a line, seats of a split, descriptors, GPUs; and the words that kernels leave.
+/// Short words that ranks tell each other: tickets of a line, seats of a split, descriptors, GPUs, findings of a self-test and the file
+/// of one that has passed; and the words that kernels leave.
 fn words(bytes: &[u8]) {
     rendezvous::fuzzing::ticket(bytes);
     communicator::fuzzing::seat(bytes);
     processes::fuzzing::descriptors(bytes);
     cuda::fuzzing::gpu(bytes);
+    self_test::fuzzing::finding(bytes);
     if let Some(word) = bytes.first_chunk() {
         let word = u64::from_le_bytes(*word);
         assert!(crate::Stop::decode(word).is_none_or(|stop| stop.encode() == word));
@@ -82,5 +84,6 @@ fn word_seeds() -> Vec<Vec<u8>> {
     let mut seeds = vec![vec![7; 64], vec![9; 36], stop.encode().to_le_bytes().to_vec()];
     seeds.extend(communicator::fuzzing::seats());
     seeds.push(cuda::fuzzing::gpu_seed());
+    seeds.extend(self_test::fuzzing::seeds());
     seeds
 }

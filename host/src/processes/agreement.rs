@@ -45,6 +45,7 @@ fn of_options(options: &Options) -> Description {
         cpu_shape,
         connect_timeout: _, // A rank's own.
         captured_calls: _,  // A rank's own: what it captures is compared when it finishes.
+        self_test,
     } = options;
     let dtypes = Dtype::ALL.into_iter().filter(|dtype| dtypes.contains(dtype)).map(Dtype::name);
     let algorithms = Algorithm::ALL.into_iter().filter(|algorithm| algorithms.contains(algorithm)).map(Algorithm::name);
@@ -68,6 +69,7 @@ fn of_options(options: &Options) -> Description {
         ("Options::compare_calls", compare_calls.to_string()),
         ("Options::last_epoch", last_epoch.to_string()),
         ("Options::cpu_shape", format!("{cpu_shape:?}")),
+        ("Options::self_test", self_test.name().to_owned()),
     ]
 }
 

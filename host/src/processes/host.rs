@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 ///
 /// A descriptor can be handed over within one kernel and one network namespace, where abstract sockets live; and the peer's
 /// user, which is checked then, is told in numbers of one user namespace and one process namespace.
-pub(super) fn identity() -> Result<Vec<(&'static str, String)>> {
+pub(crate) fn identity() -> Result<Vec<(&'static str, String)>> {
     let namespace = |path| match fs::read_link(path) {
         Ok(link) => Ok(link.to_string_lossy().into_owned()),
         // A kernel without such namespaces: all processes are in one.

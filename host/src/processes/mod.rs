@@ -42,6 +42,7 @@ mod watch;
 
 pub(crate) use agreement::{agree, describe};
 pub(crate) use descriptors::exchange;
+pub(crate) use host::identity;
 pub(crate) use line::{of_seats, open_line};
 pub(crate) use meeting::{Meeting, deadline_after};
 pub(crate) use room::check_room;

@@ -82,10 +82,11 @@ fn began(process: &str) -> std::io::Result<Option<u64>> {
 
 impl Watch {
     /// Watches the processes of the other ranks of `meeting`, as far as this one can see them, and tells `boards` of those that end.
+    /// Whether it does is for the caller to tell the others: the inner result.
     ///
     /// # Errors
-    /// [`Error::Host`], and [`Error::RankFailed`] on the others; [`Error::Rendezvous`].
-    pub(crate) fn new(meeting: &Meeting<'_>, boards: Arc<dyn Boards>) -> Result<Watch> {
+    /// [`Error::RankFailed`], [`Error::Rendezvous`]; inside [`Error::Host`].
+    pub(crate) fn new(meeting: &Meeting<'_>, boards: Arc<dyn Boards>) -> Result<Result<Watch>> {
         let own = Process::own();
         let ((), words) = meeting.step(Ok(()), |()| own.map_or(Vec::new(), Process::encode))?;
         let mut watched = Vec::new();
@@ -101,7 +102,7 @@ impl Watch {
                 Some(_) | None => tracing::debug!(rank, "the end of a rank's process will not be seen"),
             }
         }
-        meeting.done(Watch::over(watched, boards))
+        Ok(Watch::over(watched, boards))
     }
 
     fn over(watched: Vec<(u32, OwnedFd)>, boards: Arc<dyn Boards>) -> Result<Watch> {

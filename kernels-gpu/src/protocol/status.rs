@@ -145,7 +145,7 @@ impl Board {
 }
 
 /// How long a thread waited, and for whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongestWait {
     /// How long, in ticks of [`TICK_NS`](super::wait::TICK_NS).
     pub ticks: u32,

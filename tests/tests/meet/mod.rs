@@ -59,21 +59,41 @@ pub fn on_all(test: &str, case: Case, body: impl FnOnce(&Unix)) {
 
 /// [`on_all`], where the process of one rank is killed on the way.
 pub fn on_all_but(test: &str, case: Case, killed: Option<u32>, body: impl FnOnce(&Unix)) {
-    in_processes(test, case, &(0..case.0).collect::<Vec<_>>(), killed, |guest| {
-        let seat = guest.join(Instant::now() + LIMIT).expect("all ranks come");
-        // After it rank 0 has all that it needs to serve the others.
-        seat.barrier(Instant::now() + LIMIT).expect("all ranks come");
-        body(&seat);
-    });
+    in_processes(test, case, &(0..case.0).collect::<Vec<_>>(), killed, None, |guest| body(&seated(guest)));
+}
+
+/// [`on_all`], where the user of each rank has a cache, of the rank's name, in the folder `caches`. Otherwise all have one
+/// that is empty at first.
+pub fn on_all_with_caches(test: &str, case: Case, caches: &Path, body: impl FnOnce(&Unix)) {
+    in_processes(test, case, &(0..case.0).collect::<Vec<_>>(), None, Some(caches), |guest| body(&seated(guest)));
+}
+
+/// Whether this process is none of the ranks, but the test that starts them.
+pub fn starts_ranks() -> bool {
+    std::env::var_os(SEAT).is_none()
+}
+
+fn seated(guest: &Guest) -> Unix {
+    let seat = guest.join(Instant::now() + LIMIT).expect("all ranks come");
+    // After it rank 0 has all that it needs to serve the others.
+    seat.barrier(Instant::now() + LIMIT).expect("all ranks come");
+    seat
 }
 
 /// Runs `body` in a process for each of `ranks`, of the world of `case`. `test` is the name of the test that calls this, and
 /// each rank another run of it: what a test does beside this it does in each.
 pub fn on(test: &str, case: Case, ranks: &[u32], body: impl FnOnce(&Guest)) {
-    in_processes(test, case, ranks, None, body);
+    in_processes(test, case, ranks, None, None, body);
 }
 
-fn in_processes(test: &str, case: Case, ranks: &[u32], killed: Option<u32>, body: impl FnOnce(&Guest)) {
+fn in_processes(
+    test: &str,
+    case: Case,
+    ranks: &[u32],
+    killed: Option<u32>,
+    caches: Option<&Path>,
+    body: impl FnOnce(&Guest),
+) {
     let Case(world, number) = case;
     if let Ok(seat) = std::env::var(SEAT) {
         let words: Vec<_> = seat.splitn(5, ' ').collect();
@@ -89,7 +109,10 @@ fn in_processes(test: &str, case: Case, ranks: &[u32], killed: Option<u32>, body
     }
     let folder = Folder::new();
     let secret = secret();
-    let seat = |rank: u32| (rank, start(test, &format!("{world} {number} {rank} {secret} {}", folder.0.display())));
+    let seat = |rank: u32| {
+        let cache = caches.map_or(folder.0.join("cache"), |caches| caches.join(rank.to_string()));
+        (rank, start(test, &format!("{world} {number} {rank} {secret} {}", folder.0.display()), &cache))
+    };
     let mut children: Vec<_> = ranks.iter().copied().map(seat).collect();
     let begun = Instant::now();
     let mut failures = String::new();
@@ -118,10 +141,11 @@ fn in_processes(test: &str, case: Case, ranks: &[u32], killed: Option<u32>, body
 }
 
 /// The process, and what it says: read as it comes, or the process would stand still.
-fn start(test: &str, seat: &str) -> (Child, Vec<JoinHandle<String>>) {
+fn start(test: &str, seat: &str, cache: &Path) -> (Child, Vec<JoinHandle<String>>) {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(SEAT, seat)
+        .env("XDG_CACHE_HOME", cache)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -148,10 +172,11 @@ fn secret() -> String {
 }
 
 /// A folder of this user's alone, which goes when this does.
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new() -> Folder {
+    /// Empty.
+    pub fn new() -> Folder {
         static FOLDERS: AtomicU32 = AtomicU32::new(0);
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("{FOLDER}{}-{number}-{}", std::process::id(), &secret()[..8]));

@@ -3,7 +3,7 @@
 //! | exit code | means |
 //! |---|---|
 //! | 0 | done; every result was right |
-//! | 1 | a result was wrong, or a rank gave up waiting for another; in a stress run: though its protocol is known to be sound |
+//! | 1 | a result was wrong, also of a self-test, or a rank gave up waiting for another; in a stress run: though its protocol is known to be sound |
 //! | 2 | it could not be done as asked |
 //! | any | of `launch`: what the rank that failed first ended with, 128 and the signal where it was one; 2 where that is not known |
 
@@ -95,7 +95,13 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     let gave_up = |e: &(dyn std::error::Error + 'static)| {
         matches!(
             e.downcast_ref(),
-            Some(Error::Timeout { .. } | Error::PeerGone { .. } | Error::Disagreement { .. } | Error::Aborted { .. })
+            Some(
+                Error::Timeout { .. }
+                    | Error::PeerGone { .. }
+                    | Error::Disagreement { .. }
+                    | Error::Aborted { .. }
+                    | Error::SelfTest { .. }
+            )
         )
     };
     if error.chain().any(gave_up) { 1 } else { 2 }

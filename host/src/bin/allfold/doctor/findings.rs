@@ -64,10 +64,13 @@ pub struct Link {
     pub copy: Outcome,
 }
 
-/// All-reduce between two ranks, in µs a call.
+/// Two ranks, a GPU each or one for both.
 #[derive(Debug, Serialize)]
 pub struct Together {
     pub gpus: [u32; 2],
+    /// The self-test of what the first does for the second, and the other way round, in ms for both.
+    pub paths: [Outcome; 2],
+    /// All-reduce, in µs a call.
     pub one_shot: Outcome,
     pub two_shot: Outcome,
 }
@@ -92,6 +95,8 @@ pub struct Findings {
     pub cpu_threads: usize,
     /// All-reduce between two CPU ranks, in µs a call.
     pub cpu_ranks: Outcome,
+    /// The self-test between them, as of two GPUs.
+    pub cpu_paths: [Outcome; 2],
     pub driver: Option<CudaDriver>,
     /// Why there is no GPU.
     pub no_gpu: Option<String>,
@@ -105,10 +110,11 @@ pub struct Findings {
 impl Findings {
     /// Whether something ran and gave a wrong result.
     pub fn any_wrong(&self) -> bool {
-        let outcomes = self.together.iter().flat_map(|pair| [&pair.one_shot, &pair.two_shot]);
+        let outcomes = self.together.iter().flat_map(Together::outcomes);
         outcomes
             .chain(self.links.iter().map(|link| &link.copy))
             .chain([&self.cpu_ranks])
+            .chain(&self.cpu_paths)
             .any(|o| matches!(o, Outcome::Wrong(_)))
     }
 
@@ -119,10 +125,8 @@ impl Findings {
     }
 
     fn what_stops_the_cpu(&self) -> String {
-        match &self.cpu_ranks {
-            Outcome::Works(_) => String::new(),
-            Outcome::Wrong(why) | Outcome::Failed(why) => format!("; CPU ranks do not work: {why}"),
-        }
+        let [there, back] = &self.cpu_paths;
+        why_not([there, back, &self.cpu_ranks]).map_or(String::new(), |why| format!("; CPU ranks do not work: {why}"))
     }
 
     fn what_runs(&self) -> String {
@@ -133,7 +137,8 @@ impl Findings {
         let mut stops: Vec<String> =
             too_old.map(|gpu| format!("GPU {} is too old, {}", gpu.ordinal, gpu.ptx_why)).collect();
         for pair in self.together.iter().filter(|pair| !pair.works()) {
-            stops.push(format!("GPU {} with {}: {}", pair.gpus[0], pair.gpus[1], pair.why_not()));
+            let why = why_not(pair.outcomes()).unwrap_or("it works");
+            stops.push(format!("GPU {} with {}: {why}", pair.gpus[0], pair.gpus[1]));
         }
         let stops = if stops.is_empty() { String::new() } else { format!(", but not: {}", stops.join("; ")) };
         let working: Vec<_> = self.together.iter().filter(|pair| pair.works()).map(|pair| pair.gpus).collect();
@@ -153,19 +158,25 @@ impl Findings {
 }
 
 impl Together {
-    fn works(&self) -> bool {
-        self.one_shot.works() && self.two_shot.works()
+    fn outcomes(&self) -> [&Outcome; 4] {
+        let [there, back] = &self.paths;
+        [there, back, &self.one_shot, &self.two_shot]
     }
 
-    fn why_not(&self) -> &str {
-        for outcome in [&self.one_shot, &self.two_shot] {
-            match outcome {
-                Outcome::Works(_) => {}
-                Outcome::Wrong(why) | Outcome::Failed(why) => return why,
-            }
-        }
-        "it works"
+    fn works(&self) -> bool {
+        self.outcomes().into_iter().all(Outcome::works)
     }
+}
+
+/// Why not all of this works: what is wrong before what could not be done.
+fn why_not<const N: usize>(outcomes: [&Outcome; N]) -> Option<&str> {
+    let why = |outcome| match outcome {
+        &Outcome::Works(_) => None,
+        Outcome::Wrong(why) => Some((0, why)),
+        Outcome::Failed(why) => Some((1, why)),
+    };
+    let first = outcomes.into_iter().filter_map(why).min_by_key(|&(order, _)| order);
+    first.map(|(_, why)| why.as_str())
 }
 
 /// `0, 1 and 2`.
@@ -198,7 +209,7 @@ pub mod tests {
 
     fn pair(a: u32, b: u32, works: bool) -> Together {
         let outcome = || if works { Outcome::Works(9.5) } else { Outcome::Failed("no peer access".into()) };
-        Together { gpus: [a, b], one_shot: outcome(), two_shot: outcome() }
+        Together { gpus: [a, b], paths: [outcome(), outcome()], one_shot: outcome(), two_shot: outcome() }
     }
 
     pub fn findings(gpus: Vec<Gpu>, together: Vec<Together>) -> Findings {
@@ -216,6 +227,7 @@ pub mod tests {
             cpu: "a CPU".into(),
             cpu_threads: 2,
             cpu_ranks: Outcome::Works(50.0),
+            cpu_paths: [Outcome::Works(0.4), Outcome::Works(0.4)],
             driver: Some(CudaDriver { cuda: "12.8".into(), release: Some("570.86.15".into()) }),
             no_gpu: gpus.is_empty().then(|| "no CUDA driver: libcuda.so.1: cannot open".to_owned()),
             gpus,
@@ -260,6 +272,21 @@ pub mod tests {
         assert!(!findings.any_wrong());
         findings.links[0].copy = Outcome::Wrong("3 bytes".into());
         assert!(findings.any_wrong());
+    }
+
+    #[test]
+    fn b92_b93_a_pair_whose_self_test_fails_one_way_does_not_work_and_the_reason_is_that_of_the_way() {
+        let mut findings = two_gpus();
+        findings.together[0].paths =
+            [Outcome::Failed("not known".into()), Outcome::Wrong("a flag; look at ACS".into())];
+        assert!(findings.any_wrong());
+        let findings = findings.summed_up();
+        assert_eq!(findings.summary, "CPU ranks only, but not: GPU 0 with 1: a flag; look at ACS");
+        let mut findings = two_gpus();
+        findings.cpu_paths[0] = Outcome::Wrong("memory".into());
+        assert!(findings.any_wrong());
+        let summary = findings.summed_up().summary;
+        assert!(summary.ends_with("; CPU ranks do not work: memory"), "{summary}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `findings.rs` | what was found, as data, and the one line that sums it up |
-//! | `probe.rs` | copies, calls and first use tried, each within a time limit |
+//! | `probe.rs` | copies, self-tests, calls and first use tried, each within a time limit |
 //! | `text.rs` | findings for people |
 
 mod findings;
@@ -47,7 +47,7 @@ fn ordinals(usable: &[Device]) -> Vec<u32> {
 }
 
 fn examine(args: &DoctorArgs) -> Findings {
-    let cpu_ranks = probe::cpu_ranks();
+    let (cpu_ranks, cpu_paths) = (probe::cpu_ranks(), probe::cpu_paths());
     let (gpus, no_gpu) = match here::gpus() {
         Ok(gpus) => (gpus, None),
         Err(why) => (Vec::new(), Some(why)),
@@ -64,15 +64,17 @@ fn examine(args: &DoctorArgs) -> Findings {
     let links = links(&gpus, &progress);
     let together = pairs.iter().map(|pair| {
         progress.doing(format!("GPU {} with GPU {}", pair[0].ordinal, pair[1].ordinal));
+        let paths = probe::paths(pair);
         let [one_shot, two_shot] = probe::together(pair);
         progress.step();
-        Together { gpus: [pair[0].ordinal, pair[1].ordinal], one_shot, two_shot }
+        Together { gpus: [pair[0].ordinal, pair[1].ordinal], paths, one_shot, two_shot }
     });
     Findings {
         version: env!("CARGO_PKG_VERSION"),
         cpu: here::cpu(),
         cpu_threads: std::thread::available_parallelism().map_or(1, usize::from),
         cpu_ranks,
+        cpu_paths,
         driver: driver(),
         together: together.collect(),
         links,

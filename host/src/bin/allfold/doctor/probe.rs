@@ -1,10 +1,10 @@
-//! What is tried, each within a time limit: copies, calls between two ranks, the first use.
+//! What is tried, each within a time limit: copies, the self-test and calls of two ranks, the first use.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use allfold::cuda::{Context, Device, DeviceHandle, DeviceMemory, DriverError, Event, Stream};
-use allfold::{Algorithm, CallOptions, Communicator, Dtype, Options};
+use allfold::{Algorithm, CallOptions, Communicator, Dtype, Error, Options, SelfTest};
 use anyhow::{Result, bail};
 
 use super::findings::Outcome;
@@ -44,10 +44,14 @@ fn within_limit<T: Send + 'static>(probe: impl FnOnce() -> Result<T> + Send + 's
 /// The outcome of a probe that answers with a figure, and with what is wrong if something is.
 fn outcome(probe: impl FnOnce() -> Result<(f64, Option<String>)> + Send + 'static) -> Outcome {
     match within_limit(probe) {
-        Ok((figure, None)) => Outcome::Works((figure * 100.0).round() / 100.0),
+        Ok((figure, None)) => works(figure),
         Ok((_, Some(wrong))) => Outcome::Wrong(wrong),
         Err(error) => Outcome::Failed(error.to_string()),
     }
+}
+
+fn works(figure: f64) -> Outcome {
+    Outcome::Works((figure * 100.0).round() / 100.0)
 }
 
 /// The GPUs' contexts: while somebody has them, no probe waits for the driver to make them.
@@ -113,6 +117,37 @@ pub fn together(gpus: &[Device; 2]) -> [Outcome; 2] {
     })
 }
 
+/// The self-test of a rank on each of two GPUs, by every algorithm: from the first to the second, and back; in ms for both.
+pub fn paths(gpus: &[Device; 2]) -> [Outcome; 2] {
+    let ordinals = [gpus[0].ordinal, gpus[1].ordinal];
+    both_ways(move |options| Communicator::cuda_with(&ordinals, options))
+}
+
+/// The same of two CPU ranks.
+pub fn cpu_paths() -> [Outcome; 2] {
+    both_ways(|options| Communicator::cpu_with(2, options))
+}
+
+fn both_ways(make: impl FnOnce(Options) -> allfold::Result<Communicator> + Send + 'static) -> [Outcome; 2] {
+    let options =
+        Options { algorithms: Algorithm::ALL.to_vec(), self_test: SelfTest::Always, ..options(Algorithm::OneShot) };
+    match within_limit(move || Ok(make(options))) {
+        Ok(Ok(comm)) => {
+            let took = comm.self_test_took().map_or_else(
+                || Outcome::Failed("there was no self-test".to_owned()),
+                |took| works(took.as_secs_f64() * 1e3),
+            );
+            [took.clone(), took]
+        }
+        Ok(Err(Error::SelfTest { pairs, what, hint })) => [(0, 1), (1, 0)].map(|pair| match pairs.contains(&pair) {
+            true => Outcome::Wrong(format!("{what}; {hint}")),
+            false => Outcome::Failed("not known, since the other way does not work".to_owned()),
+        }),
+        Ok(Err(error)) => [(); 2].map(|()| Outcome::Failed(error.to_string())),
+        Err(error) => [(); 2].map(|()| Outcome::Failed(error.to_string())),
+    }
+}
+
 /// A call between two CPU ranks, verified; in µs.
 pub fn cpu_ranks() -> Outcome {
     outcome(|| {
@@ -128,6 +163,8 @@ fn options(algorithm: Algorithm) -> Options {
         capacity_bytes: CALL_BYTES as u64,
         timeout: Some(TIMEOUT),
         stamps: true,
+        // It is looked at by itself.
+        self_test: SelfTest::Never,
         ..Options::default()
     }
 }
@@ -177,6 +214,19 @@ mod tests {
     #[test]
     fn cpu_ranks_work() {
         assert!(cpu_ranks().works());
+        assert!(cpu_paths().iter().all(Outcome::works));
+    }
+
+    #[test]
+    fn b92_b93_a_self_test_that_fails_is_an_outcome_of_the_way_that_it_names() {
+        let failed = |pairs| Error::SelfTest { pairs, what: "a flag".into(), hint: "ACS".into() };
+        let of = |error| both_ways(|_| Err(error));
+        let wrong = || Outcome::Wrong("a flag; ACS".into());
+        assert_eq!(of(failed(vec![(0, 1), (1, 0)])), [wrong(), wrong()]);
+        let [there, back] = of(failed(vec![(1, 0)]));
+        assert!(matches!(there, Outcome::Failed(_)) && back == wrong());
+        let [there, back] = of(Error::NoPeerAccess { from: 0, to: 1 });
+        assert!(matches!(&there, Outcome::Failed(why) if why.contains("no peer access")) && there == back);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub fn of(findings: &Findings) -> String {
         "",
         &format!("two ranks on it: {}", in_words(&findings.cpu_ranks, "µs a call of 64 KB, every result right")),
     );
+    let [there, back] = findings.cpu_paths.each_ref().map(|path| in_words(path, "ms"));
+    text += &line("", &format!("self-test of both: from the first to the second {there}, back {back}"));
     text += &line("driver", &driver);
     for gpu in &findings.gpus {
         let memory = gpu.memory_bytes as f64 / f64::from(1 << 30);
@@ -86,12 +88,18 @@ fn links(findings: &Findings) -> Table {
 }
 
 fn together(findings: &Findings) -> Table {
-    let mut table = table::new(&["ranks on", "one-shot µs", "two-shot µs"]);
+    let mut table = table::new(&["ranks on", "self-test ms", "back ms", "one-shot µs", "two-shot µs"]);
     for pair in &findings.together {
         let [a, b] = pair.gpus;
+        // Why not, the last line says.
+        let [there, back] = pair.paths.each_ref().map(|path| match path {
+            Outcome::Works(ms) => format!("{ms:.1}"),
+            Outcome::Wrong(_) => "WRONG".to_owned(),
+            Outcome::Failed(_) => "failed".to_owned(),
+        });
         let [one_shot, two_shot] =
             [&pair.one_shot, &pair.two_shot].map(|outcome| in_words(outcome, "").trim().to_owned());
-        table.add_row([format!("GPU {a}, GPU {b}"), one_shot, two_shot]);
+        table.add_row([format!("GPU {a}, GPU {b}"), there, back, one_shot, two_shot]);
     }
     table
 }
@@ -109,6 +117,8 @@ mod tests {
             "GPU 1      NVIDIA H200, 132 multiprocessors",
             "PTX 7.8 for sm_90",
             "12.0 ms",
+            "from the first to the second 0.4 ms, back 0.4 ms",
+            "self-test ms",
             "412.0 ms with that cache off",
             "386.4",
             "Runs here: all-reduce over GPUs 0 and 1",
