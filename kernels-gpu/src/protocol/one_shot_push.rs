@@ -67,11 +67,10 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Packs<T, W> {
     #[inline(always)]
     fn reduce(&self, m: &M, turn: &Turn<T::Wire>, lane: &Lane, pack: u32, ahead: Option<Pack>) -> Result<(), Left> {
         let own = || lane.complete::<M, T>(m, pack, ahead);
-        let mut terms = [Pack::ZERO; W];
-        turn.take_from_all(m, turn.at(pack), own, &mut terms)?;
-        lane.store::<M, T>(m, pack, sum::<M, T, W>(m, terms));
-        turn.clear_from_all::<M, W>(m, turn.at(pack));
-        Ok(())
+        turn.take_from_all::<M, W>(m, turn.at(pack), own, |terms| {
+            lane.store::<M, T>(m, pack, sum::<M, T, W>(m, terms));
+            turn.clear_from_all::<M, W>(m, turn.at(pack));
+        })
     }
 
     #[inline(always)]

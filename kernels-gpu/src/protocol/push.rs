@@ -162,9 +162,9 @@ impl<R: Wire> Turn<R> {
         self.wire.push(m, listener, at, R::encode(pack));
     }
 
-    /// The packs at `at` of all ranks, `own` being this one's, polled together: into `terms`, as [`sum`](super::element::sum) wants
-    /// them. Not as a result: a thread would keep room for what is in either kind of it. What was taken is to be cleared, when
-    /// there is a register for it.
+    /// Polls the packs at `at` of all ranks together, and gives them to `then`, `own` being this one's, as
+    /// [`sum`](super::element::sum) wants them. What is done with them is done there, and not with a result: a compiler for GPUs
+    /// asks a result again wherever it is passed on, and keeps room for what is in either kind of it.
     ///
     /// # Errors
     /// The wait ended before all had landed.
@@ -174,15 +174,14 @@ impl<R: Wire> Turn<R> {
         m: &M,
         at: Landing,
         own: impl FnOnce() -> Pack,
-        terms: &mut [Pack; W],
+        then: impl FnOnce([Pack; W]),
     ) -> Result<(), Left> {
         let own_rank = m.rank();
         if W == 2 {
-            let mut landed = [Pack::ZERO];
-            self.take(m, Rank(1 - own_rank.0), [Some(at)], &mut landed)?;
-            let own = own();
-            *terms = from_fn(|term| if term == 0 { own } else { landed[0] });
-            return Ok(());
+            return self.take(m, Rank(1 - own_rank.0), [Some(at)], |[landed]| {
+                let own = own();
+                then(from_fn(|term| if term == 0 { own } else { landed }));
+            });
         }
         // Not encoded, it could look as if it had not landed.
         let own = R::encode(own());
@@ -196,7 +195,7 @@ impl<R: Wire> Turn<R> {
             // Here and not where a wait ends: a loop in what is rarely done is not unrolled, and would put the packs into memory.
             let missing = Ranks((0..W).fold(0, |ranks, rank| ranks | missing(rank)));
             if missing.is_empty() {
-                *terms = sent.map(R::decode);
+                then(sent.map(R::decode));
                 return Ok(());
             }
             if !wait.goes_on(m, || missing) {
@@ -205,7 +204,7 @@ impl<R: Wire> Turn<R> {
         }
     }
 
-    /// Clears what was taken from all at `at`.
+    /// Clears what was taken from all at `at`: when there is a register for it.
     #[inline(always)]
     pub(super) fn clear_from_all<M: Machine, const W: usize>(&self, m: &M, at: Landing) {
         for peer in peers::<M, W>(m) {
@@ -213,8 +212,7 @@ impl<R: Wire> Turn<R> {
         }
     }
 
-    /// The packs at `places` of `emitter`, polled together, into `landed`; where there is no place, something. They are to be
-    /// cleared, as above.
+    /// Polls the packs at `places` of `emitter` together, and gives them to `then`; where there is no place, something.
     ///
     /// # Errors
     /// The wait ended before all had landed.
@@ -224,13 +222,13 @@ impl<R: Wire> Turn<R> {
         m: &M,
         emitter: Rank,
         places: [Option<Landing>; N],
-        landed: &mut [Pack; N],
+        then: impl FnOnce([Pack; N]),
     ) -> Result<(), Left> {
         let mut wait = Wait::new();
         loop {
             let sent = places.map(|at| at.map_or(R::encode(Pack::ZERO), |at| self.wire.poll(m, emitter, at)));
             if sent.iter().all(|&sent| R::has_landed(sent)) {
-                *landed = sent.map(R::decode);
+                then(sent.map(R::decode));
                 return Ok(());
             }
             if !wait.goes_on(m, || Ranks::of(emitter)) {

@@ -110,14 +110,13 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Parts<T, W> {
     fn reduce(&self, m: &M, turn: &Turn<T::Wire>, lane: &Lane, index: u32, ahead: Option<Pack>) -> Result<(), Left> {
         let Some(pack) = self.pack(m.rank(), index) else { return Ok(()) };
         let own = || lane.complete::<M, T>(m, pack, ahead);
-        let mut terms = [Pack::ZERO; W];
-        turn.take_from_all(m, self.term(turn, index), own, &mut terms)?;
-        // What others will have: a sum may have become the marker again, and all ranks store the same.
-        let sum = T::Wire::decode(T::Wire::encode(sum::<M, T, W>(m, terms)));
-        turn.push_to_all::<M, W>(m, self.sum(turn, index), sum);
-        lane.store::<M, T>(m, pack, sum);
-        turn.clear_from_all::<M, W>(m, self.term(turn, index));
-        Ok(())
+        turn.take_from_all::<M, W>(m, self.term(turn, index), own, |terms| {
+            // What others will have: a sum may have become the marker again, and all ranks store the same.
+            let sum = T::Wire::decode(T::Wire::encode(sum::<M, T, W>(m, terms)));
+            turn.push_to_all::<M, W>(m, self.sum(turn, index), sum);
+            lane.store::<M, T>(m, pack, sum);
+            turn.clear_from_all::<M, W>(m, self.term(turn, index));
+        })
     }
 
     #[inline(always)]
@@ -131,14 +130,14 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Parts<T, W> {
         for owner in peers::<M, W>(m) {
             let packs = indices.map(|index| self.pack(owner, index?));
             let places: [_; N] = from_fn(|i| packs[i].and(indices[i]).map(|index| self.sum(turn, index)));
-            let mut sums = [Pack::ZERO; N];
-            turn.take(m, owner, places, &mut sums)?;
-            for i in 0..N {
-                if let Some(pack) = packs[i] {
-                    lane.store::<M, T>(m, pack, sums[i]);
+            turn.take(m, owner, places, |sums| {
+                for i in 0..N {
+                    if let Some(pack) = packs[i] {
+                        lane.store::<M, T>(m, pack, sums[i]);
+                    }
                 }
-            }
-            turn.clear(m, owner, places);
+                turn.clear(m, owner, places);
+            })?;
         }
         Ok(())
     }
