@@ -14,6 +14,7 @@
 //! | `boards.rs` | what the host tells ranks, and what they have left word of |
 //! | `sharing.rs` | buffers that other processes map, and the rows of captured calls |
 //! | `ranks.rs` | workspaces, and a plan made into jobs |
+//! | `stand_in.rs` | kernels that a test's driver runs in a GPU's place; with the feature `driver-faults` |
 
 mod area;
 mod block;
@@ -22,6 +23,8 @@ mod kernels;
 mod machine;
 mod ranks;
 mod sharing;
+#[cfg(feature = "driver-faults")]
+pub(crate) mod stand_in;
 mod workers;
 
 pub(crate) use ranks::{CpuRanks, CpuRecording};
