@@ -1,6 +1,5 @@
-//! Ranks that are processes: a test runs itself once more for each rank, and they meet at a socket in a folder of their own.
-
-#![allow(dead_code, reason = "each test uses a part of it")]
+//! Ranks that are processes: a program, or a test, runs itself once more for each rank, and they meet at a socket in a folder of
+//! their own.
 
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File};
@@ -15,101 +14,111 @@ use std::time::{Duration, Instant};
 
 use allfold::rendezvous::{Rendezvous, RendezvousError, Secret, Unix};
 
-pub mod attempt;
-pub mod held;
-
 /// Tells a process that it is a rank, of what, and where it meets the others.
 const SEAT: &str = "ALLFOLD_TEST_SEAT";
 /// How the folders are named where ranks meet.
 const FOLDER: &str = "allfold-meet-";
 /// After so long a test is stuck.
-const LIMIT: Duration = Duration::from_secs(120);
+pub const LIMIT: Duration = Duration::from_secs(120);
 /// The signal that ends a process at once.
 const KILL: i32 = 9;
 
-/// Which run of a test's it is: of how many ranks, and which of those.
+/// Which run it is: of how many ranks, and a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case(pub u32, pub u32);
 
 /// A rank that has not met the others yet.
 pub struct Guest {
+    /// Which it is.
     pub rank: u32,
+    /// Of how many.
     pub world: u32,
     secret: Secret,
     folder: PathBuf,
 }
 
 impl Guest {
+    /// This process's place in a run, if it is a rank of one.
+    ///
+    /// # Panics
+    /// When it was started as a rank by something else than [`run`].
+    pub fn own() -> Option<(Case, Guest)> {
+        let seat = std::env::var(SEAT).ok()?;
+        let words: Vec<_> = seat.splitn(5, ' ').collect();
+        let [world, number, rank, secret, folder] = words[..] else { panic!("{seat}") };
+        let of = |word: &str| word.parse().expect("a number");
+        let (case, folder) = (Case(of(world), of(number)), PathBuf::from(folder));
+        Some((case, Guest { rank: of(rank), world: case.0, secret: Secret::new(secret), folder }))
+    }
+
     /// Meets the others.
+    ///
+    /// # Errors
+    /// They do not come until `deadline`.
     pub fn join(&self, deadline: Instant) -> Result<Unix, RendezvousError> {
         Unix::join(self.folder.join("socket"), self.rank, self.world, &self.secret, deadline)
+    }
+
+    /// Meets the others, who have met when this returns.
+    ///
+    /// # Errors
+    /// As [`Guest::join`].
+    pub fn join_all(&self, deadline: Instant) -> Result<Unix, RendezvousError> {
+        let seat = self.join(deadline)?;
+        // After it rank 0 has all that it needs to serve the others.
+        seat.barrier(deadline)?;
+        Ok(seat)
     }
 }
 
 /// The words of all ranks, with all the time that a test has.
+///
+/// # Panics
+/// When not all come.
 pub fn tell(seat: &dyn Rendezvous, word: &str) -> Vec<String> {
     let words = seat.all_gather(word.as_bytes(), Instant::now() + LIMIT).expect("all ranks come");
     words.into_iter().map(|word| String::from_utf8(word).expect("words")).collect()
 }
 
 /// [`on`] for all ranks, which have met.
+///
+/// # Panics
+/// As [`on`].
 pub fn on_all(test: &str, case: Case, body: impl FnOnce(&Unix)) {
     on_all_but(test, case, None, body);
 }
 
 /// [`on_all`], where the process of one rank is killed on the way.
+///
+/// # Panics
+/// As [`on`].
 pub fn on_all_but(test: &str, case: Case, killed: Option<u32>, body: impl FnOnce(&Unix)) {
     in_processes(test, case, &(0..case.0).collect::<Vec<_>>(), killed, |guest| {
-        let seat = guest.join(Instant::now() + LIMIT).expect("all ranks come");
-        // After it rank 0 has all that it needs to serve the others.
-        seat.barrier(Instant::now() + LIMIT).expect("all ranks come");
-        body(&seat);
+        body(&guest.join_all(Instant::now() + LIMIT).expect("all ranks come"));
     });
 }
 
 /// Runs `body` in a process for each of `ranks`, of the world of `case`. `test` is the name of the test that calls this, and
 /// each rank another run of it: what a test does beside this it does in each.
+///
+/// # Panics
+/// When a process fails, or does not end.
 pub fn on(test: &str, case: Case, ranks: &[u32], body: impl FnOnce(&Guest)) {
     in_processes(test, case, ranks, None, body);
 }
 
 fn in_processes(test: &str, case: Case, ranks: &[u32], killed: Option<u32>, body: impl FnOnce(&Guest)) {
-    let Case(world, number) = case;
-    if let Ok(seat) = std::env::var(SEAT) {
-        let words: Vec<_> = seat.splitn(5, ' ').collect();
-        let [of, numbered, rank, secret, folder] = words[..] else { panic!("{seat}") };
-        if (of, numbered) == (&world.to_string(), &number.to_string()) {
-            let folder = PathBuf::from(folder);
-            File::create(folder.join(rank)).expect("the folder is there");
-            let rank = rank.parse().expect("a rank");
-            body(&Guest { rank, world, secret: Secret::new(secret), folder });
+    if let Some((own, guest)) = Guest::own() {
+        if own == case {
+            File::create(guest.folder.join(guest.rank.to_string())).expect("the folder is there");
+            body(&guest);
             std::process::exit(0);
         }
         return;
     }
     let folder = Folder::new();
-    let secret = secret();
-    let seat = |rank: u32| (rank, start(test, &format!("{world} {number} {rank} {secret} {}", folder.0.display())));
-    let mut children: Vec<_> = ranks.iter().copied().map(seat).collect();
-    let begun = Instant::now();
-    let mut failures = String::new();
-    for (rank, (child, said)) in &mut children {
-        let status = loop {
-            match child.try_wait().expect("it is a child") {
-                Some(status) => break status,
-                None if begun.elapsed() > LIMIT => {
-                    child.kill().expect("it runs");
-                    break child.wait().expect("it was killed");
-                }
-                None => std::thread::sleep(Duration::from_millis(2)),
-            }
-        };
-        let right = if killed == Some(*rank) { status.signal() == Some(KILL) } else { status.success() };
-        if !right {
-            let _ = writeln!(failures, "rank {rank} of {case:?}: {status}");
-            said.drain(..).for_each(|said| failures += &said.join().expect("it only reads"));
-        }
-    }
+    let arguments = [test, "--exact", "--nocapture", "--test-threads=1"];
+    let Ended { failures, .. } = run_in(&folder, &arguments, case, ranks, killed, LIMIT);
     assert!(failures.is_empty(), "{failures}");
     // A test of another name runs nothing, and well.
     for rank in ranks {
@@ -117,10 +126,63 @@ fn in_processes(test: &str, case: Case, ranks: &[u32], killed: Option<u32>, body
     }
 }
 
+/// How processes ended.
+pub struct Ended {
+    /// What each said, by rank.
+    pub said: Vec<String>,
+    /// Those that did not end as they should, with what they said; empty: there are none.
+    pub failures: String,
+}
+
+/// Runs this program with `arguments` once for each rank of `case`; there [`Guest::own`] says which it is. `killed` is killed on the
+/// way, and all others end well within `limit`.
+///
+/// # Panics
+/// When no process can be started.
+pub fn run(arguments: &[&str], case: Case, killed: Option<u32>, limit: Duration) -> Ended {
+    run_in(&Folder::new(), arguments, case, &(0..case.0).collect::<Vec<_>>(), killed, limit)
+}
+
+fn run_in(
+    folder: &Folder,
+    arguments: &[&str],
+    case: Case,
+    ranks: &[u32],
+    killed: Option<u32>,
+    limit: Duration,
+) -> Ended {
+    let Case(world, number) = case;
+    let secret = secret();
+    let seat =
+        |rank: u32| (rank, start(arguments, &format!("{world} {number} {rank} {secret} {}", folder.0.display())));
+    let mut children: Vec<_> = ranks.iter().copied().map(seat).collect();
+    let begun = Instant::now();
+    let mut ended = Ended { said: Vec::new(), failures: String::new() };
+    for (rank, (child, pipes)) in &mut children {
+        let status = loop {
+            match child.try_wait().expect("it is a child") {
+                Some(status) => break status,
+                None if begun.elapsed() > limit => {
+                    child.kill().expect("it runs");
+                    break child.wait().expect("it was killed");
+                }
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        };
+        let said: String = pipes.drain(..).map(|pipe| pipe.join().expect("it only reads")).collect();
+        let right = if killed == Some(*rank) { status.signal() == Some(KILL) } else { status.success() };
+        if !right {
+            let _ = writeln!(ended.failures, "rank {rank} of {case:?}: {status}\n{said}");
+        }
+        ended.said.push(said);
+    }
+    ended
+}
+
 /// The process, and what it says: read as it comes, or the process would stand still.
-fn start(test: &str, seat: &str) -> (Child, Vec<JoinHandle<String>>) {
+fn start(arguments: &[&str], seat: &str) -> (Child, Vec<JoinHandle<String>>) {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .args(arguments)
         .env(SEAT, seat)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -168,6 +230,6 @@ impl Drop for Folder {
 }
 
 /// Whether this is the name of a socket at which ranks meet.
-fn is_meeting(name: &str) -> bool {
+pub fn is_meeting(name: &str) -> bool {
     Path::new(name).parent().and_then(Path::file_name).is_some_and(|f| f.to_string_lossy().starts_with(FOLDER))
 }

@@ -1,50 +1,75 @@
 //! One fault, at one place of one run of ranks: what happens, what each rank gets, and that those who are left go on together.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
-
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use allfold::rendezvous::Rendezvous;
-use allfold::{Algorithm, Communicator, Dtype, Error, InputMode, Options};
+use allfold::{Algorithm, Dtype, Error, InputMode, Options};
+use anyhow::{Context, Result, bail, ensure};
 
-mod kinds;
-mod rank;
-
-pub use kinds::{Fault, Phase};
-use kinds::{LONG, TIMEOUT};
-use rank::{BYTES, Call, Rank};
+use super::kinds::LONG;
+use super::rank::{BYTES, Call, Rank};
+use super::{Fault, Ground, Phase};
 
 /// Elements of a call.
 const ELEMS: usize = 500;
 
+/// Said by a process before it is killed, with the time.
+pub const KILLED: &str = "killed at";
+
 /// A fault at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
+    /// What goes wrong.
     pub fault: Fault,
+    /// Where in the run.
     pub phase: Phase,
+    /// How all calls are done.
     pub form: (Algorithm, InputMode),
+    /// How many ranks there are.
     pub world: u32,
+    /// Which of them it befalls.
     pub victim: u32,
 }
 
-/// Why a cell does not hold.
-pub type Outcome = Result<(), String>;
+/// What a rank got that is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// A right result, and not an error.
+    pub right: bool,
+    /// By how much later than its deadline the call ended.
+    pub late: Duration,
+    /// When it was known, since the epoch of Unix.
+    pub at: Duration,
+    /// How long the call took then.
+    pub took: Duration,
+}
+
+/// Now, since the epoch of Unix: a time that all processes of a host have.
+pub fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
 
 impl Cell {
-    fn options(&self) -> Options {
-        let timeout = self.fault.timeout();
-        let inputs = vec![InputMode::Copied, InputMode::Registered];
-        let capacity_bytes = BYTES as u64;
-        let landing_bytes = Some(2 * capacity_bytes);
-        let (cpu_shape, connect_timeout) = ((2, 1), Duration::from_secs(3));
-        Options {
-            timeout: Some(timeout),
-            inputs,
-            capacity_bytes,
-            landing_bytes,
-            cpu_shape,
-            connect_timeout,
+    /// What its communicator is made for.
+    pub fn options(&self, ground: Ground) -> Options {
+        let all = Options {
+            timeout: Some(self.fault.timeout(ground)),
+            inputs: vec![InputMode::Copied, InputMode::Registered],
+            capacity_bytes: BYTES as u64,
+            landing_bytes: Some(2 * BYTES as u64),
+            cpu_shape: (2, 1),
+            connect_timeout: Duration::from_secs(3),
             ..Options::for_processes()
+        };
+        match ground {
+            Ground::Cpu => all,
+            // A driver compiles what is declared; and old communicators hold blocks beside new ones.
+            Ground::Gpu(_) => Options {
+                dtypes: vec![Dtype::F32, Dtype::I32],
+                max_blocks: Some(8),
+                connect_timeout: Duration::from_secs(15),
+                ..all
+            },
         }
     }
 
@@ -55,70 +80,101 @@ impl Cell {
 
     /// Whether the victim is there at the end, and goes on with the others.
     fn survives(&self) -> bool {
-        !matches!(self.fault, Fault::Dropped | Fault::Killed)
+        self.fault != Fault::Dropped && !self.fault.kills()
     }
 
-    /// What the rank of `seat` does and gets. `signal` sends one of `"STOP"`, `"CONT"`, `"KILL"` to the process of the victim, if that is
-    /// not this one; it is none where ranks are threads.
-    pub fn run(&self, seat: &dyn Rendezvous, signal: Option<&dyn Fn(&str)>) -> Outcome {
-        let comm =
-            Communicator::connect_cpu_with(seat, self.options()).map_err(|error| format!("connecting: {error}"))?;
-        let mut rank = Rank::new(comm).map_err(|error| format!("registering: {error}"))?;
+    /// What the rank of `seat` does and gets; `None`: it is not there any more. `signal` sends one of `"STOP"`, `"CONT"`, `"KILL"` to
+    /// the process of the victim, if that is not this one; it is none where ranks are threads.
+    ///
+    /// # Errors
+    /// It gets something else than it must, too late, or cannot go on.
+    pub fn run(&self, seat: &dyn Rendezvous, ground: Ground, signal: Option<&dyn Fn(&str)>) -> Result<Option<Facts>> {
+        let comm = ground.connect(seat, self.options(ground)).context("connecting")?;
+        let mut rank = Rank::new(comm, ground).context("registering")?;
+        let own = rank.rank;
+        let said = || format!("rank {own}");
+        let Some(facts) = self.befalls(&mut rank, seat, ground, signal).with_context(said)? else { return Ok(None) };
+        self.goes_on(rank, ground).context("after the fault").with_context(said)?;
+        Ok(Some(facts))
+    }
+
+    /// Good calls, the fault, and what it comes to.
+    fn befalls(
+        &self,
+        rank: &mut Rank,
+        seat: &dyn Rendezvous,
+        ground: Ground,
+        signal: Option<&dyn Fn(&str)>,
+    ) -> Result<Option<Facts>> {
         for number in 0..self.phase.calls() {
-            rank.call(self.good(), number).map_err(|error| format!("call {number}: {error}"))?;
+            rank.good(self.good(), number).context("before the fault")?;
         }
         // What a rank does now is nothing that another still waits for.
-        seat.barrier(Instant::now() + LONG).map_err(|error| format!("before it: {error}"))?;
+        seat.barrier(Instant::now() + LONG).context("before the fault")?;
         let begun = Instant::now();
-        let got = if rank.rank == self.victim { self.victims(&mut rank) } else { self.others(&mut rank, signal) };
-        let Some(got) = got else { return Ok(()) };
-        let took = begun.elapsed();
-        self.judge(rank.rank, &got, took).map_err(|why| format!("rank {}: {why}", rank.rank))?;
+        let got = match rank.rank == self.victim {
+            true => self.victims(rank, ground)?,
+            false => Some(self.others(rank, signal)?),
+        };
+        let Some(got) = got else { return Ok(None) };
+        let (took, at) = (begun.elapsed(), now());
+        let call_took = rank.took;
+        let late = call_took.saturating_sub(self.fault.timeout(ground));
+        self.judge(rank.rank, ground, &got, took)?;
         // Said again, of every later call.
         if let Err(error) = &got {
-            let again = rank.call(self.good(), 99);
-            if !again.as_ref().is_err_and(|again| same(again, error)) {
-                return Err(format!("rank {}: the next call said {again:?} after {error}", rank.rank));
-            }
+            let again = rank.call(self.good(), 99)?;
+            ensure!(
+                again.as_ref().is_err_and(|again| same(again, error)),
+                "the next call said {again:?} after {error}"
+            );
         }
-        if got.is_ok() {
+        if got.is_ok() && self.survives() {
             // Rebuilding ends what others are still doing.
-            seat.barrier(Instant::now() + LONG).map_err(|error| format!("after it: {error}"))?;
+            seat.barrier(Instant::now() + LONG).context("after the fault")?;
         }
-        let own = rank.rank;
-        self.goes_on(rank).map_err(|error| format!("rank {own}, after it: {error}"))
+        Ok(Some(Facts { right: got.is_ok(), late, at, took: call_took }))
     }
 
     /// What the victim gets; `None`: it is not there any more.
-    fn victims(&self, rank: &mut Rank) -> Option<Result<(), Error>> {
+    fn victims(&self, rank: &mut Rank, ground: Ground) -> Result<Option<allfold::Result<()>>> {
         let number = self.phase.calls();
         let good = self.good();
+        let away = ground.timeout() * if ground.is_gpu() { 2 } else { 3 };
         let call = match self.fault {
             Fault::Late => {
                 std::thread::sleep(Duration::from_millis(40));
-                Some(good)
+                good
             }
             Fault::Absent => {
-                std::thread::sleep(TIMEOUT * 3);
-                Some(good)
+                std::thread::sleep(away);
+                good
             }
             Fault::Dropped | Fault::Killed => {
                 if self.phase == Phase::Within {
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 if self.fault == Fault::Killed {
-                    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+                    end_this_process();
                 }
-                return None;
+                return Ok(None);
+            }
+            Fault::KilledInCall => {
+                std::thread::spawn(|| {
+                    std::thread::sleep(Duration::from_millis(30));
+                    end_this_process();
+                });
+                let got = rank.call(good, number)?;
+                bail!("it got {got:?}, and was to be killed before");
             }
             Fault::Stopped | Fault::StoppedTooLong => {
                 // Stopped meanwhile, and on its way to the call.
                 std::thread::sleep(Duration::from_millis(100));
-                Some(good)
+                good
             }
             Fault::Aborts => {
                 rank.comm.abort();
-                Some(good)
+                good
             }
             Fault::AbortedFromAside => {
                 let aborter = rank.comm.aborter();
@@ -126,36 +182,46 @@ impl Cell {
                     std::thread::sleep(Duration::from_millis(20));
                     aborter.abort();
                 });
-                Some(good)
+                good
             }
-            Fault::Longer => Some(Call { elems: ELEMS + 1, ..good }),
-            Fault::Shorter => Some(Call { elems: ELEMS - 9, ..good }),
-            Fault::OtherDtype => Some(Call { dtype: Dtype::I32, ..good }),
+            Fault::Longer => Call { elems: ELEMS + 1, ..good },
+            Fault::Shorter => Call { elems: ELEMS - 9, ..good },
+            Fault::OtherDtype => Call { dtype: Dtype::I32, ..good },
             Fault::OtherAlgorithm => {
-                let algorithm = if good.algorithm == Algorithm::OneShotPush {
-                    Algorithm::TwoShotPush
-                } else {
-                    Algorithm::OneShotPush
+                let algorithm = match good.algorithm {
+                    Algorithm::OneShotPush => Algorithm::TwoShotPush,
+                    Algorithm::OneShot
+                    | Algorithm::TwoShot
+                    | Algorithm::TwoShotPush
+                    | Algorithm::OnePass
+                    | Algorithm::Exchange => Algorithm::OneShotPush,
                 };
-                Some(Call { algorithm, ..good })
+                Call { algorithm, ..good }
             }
-            Fault::OtherGrid => Some(Call { grid: Some((1, 1)), ..good }),
-            Fault::OtherOrder => Some(Call { elems: ELEMS / 2, ..good }),
+            Fault::OtherGrid => Call { grid: Some((1, 1)), ..good },
+            Fault::OtherOrder => Call { elems: ELEMS / 2, ..good },
             // The one that is too many is like the others; what comes next is not.
-            Fault::OneMore => {
-                let first = rank.call(good, number);
-                match first {
-                    Ok(()) => Some(good),
-                    // Others were faster, and have found out.
-                    Err(error) => return Some(Err(error)),
-                }
+            Fault::OneMore => match rank.call(good, number)? {
+                Ok(()) => good,
+                // Others were faster, and have found out.
+                Err(error) => return Ok(Some(Err(error))),
+            },
+            // It sends nothing, and nobody hears of it before the next one.
+            Fault::Empty => {
+                rank.good(Call { elems: 0, ..good }, number).context("an empty call")?;
+                Call { elems: ELEMS / 2, ..good }
+            }
+            Fault::EmptyAlone => {
+                rank.good(Call { elems: 0, ..good }, number).context("an empty call")?;
+                std::thread::sleep(away);
+                good
             }
         };
-        call.map(|call| rank.call(call, number))
+        rank.call(call, number).map(Some)
     }
 
     /// What another rank gets.
-    fn others(&self, rank: &mut Rank, signal: Option<&dyn Fn(&str)>) -> Option<Result<(), Error>> {
+    fn others(&self, rank: &mut Rank, signal: Option<&dyn Fn(&str)>) -> Result<allfold::Result<()>> {
         let number = self.phase.calls();
         // The lowest of the others sends signals.
         let sends = rank.rank == u32::from(self.victim == 0);
@@ -166,34 +232,49 @@ impl Cell {
             // Late themselves: the victim waits for them.
             std::thread::sleep(Duration::from_millis(60));
         }
+        if self.fault == Fault::KilledInCall {
+            // The same, and it does not live to see them.
+            std::thread::sleep(Duration::from_millis(150));
+        }
         let got = match (self.fault, signal) {
             (Fault::Stopped | Fault::StoppedTooLong, Some(signal)) => std::thread::scope(|scope| {
-                scope.spawn(|| rank.call(self.good(), number)).join_with(|| {
-                    std::thread::sleep(Duration::from_secs(2));
-                    if sends {
-                        signal("CONT");
-                    }
-                })
+                let call = scope.spawn(|| rank.call(self.good(), number));
+                std::thread::sleep(Duration::from_secs(2));
+                if sends {
+                    signal("CONT");
+                }
+                call.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             }),
             _ => rank.call(self.good(), number),
-        };
+        }?;
         if self.fault == Fault::OneMore && got.is_ok() {
             // The victim takes the call before for this one.
-            return Some(rank.call(Call { elems: ELEMS / 2, ..self.good() }, number + 1));
+            return rank.call(Call { elems: ELEMS / 2, ..self.good() }, number + 1);
         }
-        Some(got)
+        Ok(got)
     }
 
     /// Whether what `rank` got after `took` is what this fault has to come to.
-    fn judge(&self, rank: u32, got: &Result<(), Error>, took: Duration) -> Outcome {
+    fn judge(&self, rank: u32, ground: Ground, got: &allfold::Result<()>, took: Duration) -> Result<()> {
         let victim = self.victim;
+        let gave_up = |waiting_rank: u32, missing: &[u32], waited: Duration| {
+            // Where others take the processor another one may be late, too.
+            missing.contains(&victim) && waiting_rank != victim && waited >= self.fault.timeout(ground) / 2
+        };
         let right = match (self.fault, got) {
             (Fault::Late | Fault::Stopped, Ok(())) => true,
-            (Fault::Absent | Fault::StoppedTooLong, Err(Error::Timeout { waiting_rank, missing, waited, .. })) => {
-                // Where others take the processor another one may be late, too.
-                missing.contains(&victim) && *waiting_rank != victim && *waited >= self.fault.timeout() / 2
+            // All of it may have come before.
+            (Fault::KilledInCall, Ok(())) => true,
+            (
+                Fault::Absent | Fault::StoppedTooLong | Fault::EmptyAlone,
+                Err(Error::Timeout { waiting_rank, missing, waited, .. }),
+            ) => gave_up(*waiting_rank, missing, *waited),
+            (Fault::Killed | Fault::KilledInCall, Err(Error::Timeout { waiting_rank, missing, waited, .. })) => {
+                ground.is_gpu() && gave_up(*waiting_rank, missing, *waited)
             }
-            (Fault::Dropped | Fault::Killed, Err(Error::PeerGone { rank: gone })) => *gone == victim,
+            (Fault::Dropped | Fault::Killed | Fault::KilledInCall, Err(Error::PeerGone { rank: gone })) => {
+                *gone == victim
+            }
             (Fault::Aborts | Fault::AbortedFromAside, Err(Error::Aborted { by })) => *by == victim,
             (_, Err(Error::Disagreement { what, values })) => {
                 let apart = values.iter().any(|(_, ranks)| *ranks == [victim]);
@@ -201,29 +282,34 @@ impl Cell {
             }
             (_, Ok(()) | Err(_)) => false,
         };
-        let limit = self.fault.lasts() + Duration::from_secs(1);
-        match (right, took < limit) {
-            (false, _) => Err(format!("got {got:?}, which is not what rank {victim}'s fault comes to, on rank {rank}")),
-            (true, false) => Err(format!("got it after {took:?}, later than {limit:?}")),
-            (true, true) => Ok(()),
-        }
+        let limit = self.fault.lasts(ground) + Duration::from_secs(1);
+        ensure!(right, "got {got:?}, which is not what rank {victim}'s fault comes to, on rank {rank}");
+        ensure!(took < limit, "got it after {took:?}, later than {limit:?}");
+        Ok(())
     }
 
     /// Those who are left make a communicator, which is right.
-    fn goes_on(&self, mut rank: Rank) -> Outcome {
+    fn goes_on(&self, mut rank: Rank, ground: Ground) -> Result<()> {
         let survivors: Vec<usize> =
             (0..self.world).filter(|&rank| self.survives() || rank != self.victim).map(|rank| rank as usize).collect();
-        let comm = rank.comm.rebuild(&survivors).map_err(|error| format!("rebuilding: {error}"))?;
-        // The old one goes before the new one is used: nothing of it is needed.
+        let comm = rank.comm.rebuild(&survivors).context("rebuilding")?;
+        // The old one goes before any rank uses the new one: nothing of it is needed, and to free memory may wait for all kernels
+        // of a process.
         drop(rank);
-        let mut rank = Rank::new(comm).map_err(|error| format!("registering: {error}"))?;
+        let mut rank = Rank::new(comm, ground).context("registering")?;
         let (algorithm, _) = self.form;
         let call = match algorithm.takes(rank.world) {
             true => self.good(),
             false => Call { algorithm: Algorithm::TwoShot, input: InputMode::Copied, ..self.good() },
         };
-        (0..5).try_for_each(|number| rank.call(call, number)).map_err(|error| format!("a call: {error}"))
+        (0..5).try_for_each(|number| rank.good(call, number))
     }
+}
+
+/// Kills this process, and says when.
+fn end_this_process() {
+    println!("{KILLED} {}", now().as_nanos());
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
 }
 
 /// Whether two errors say the same. Of calls that differ more may be known later, of ranks that came meanwhile.
@@ -231,17 +317,5 @@ fn same(one: &Error, other: &Error) -> bool {
     match (one, other) {
         (Error::Disagreement { what: one, .. }, Error::Disagreement { what: other, .. }) => one == other,
         (one, other) => one.to_string() == other.to_string(),
-    }
-}
-
-/// Joins a thread after something else was done here.
-trait JoinWith<T> {
-    fn join_with(self, meanwhile: impl FnOnce()) -> T;
-}
-
-impl<T> JoinWith<T> for std::thread::ScopedJoinHandle<'_, T> {
-    fn join_with(self, meanwhile: impl FnOnce()) -> T {
-        meanwhile();
-        self.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
