@@ -191,6 +191,9 @@ mod communicator;
 mod counters;
 pub mod cpu;
 pub mod cuda;
+#[cfg(feature = "driver-faults")]
+#[doc(hidden)]
+pub mod driver_faults;
 mod element;
 mod error;
 #[cfg(any(test, fuzzing))]

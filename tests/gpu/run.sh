@@ -43,11 +43,22 @@ if [ "$gpus" -ge 2 ]; then
 else
     step stress 300 "$here/suite" --backend cuda --devices 0,0 --filter stress --stress 100000
 fi
+# Ranks, streams and driver calls that fail. Each part is a program of its own: what one of them does to a context is not found
+# by the next. A part ends in time by itself, and counts what it had no time for.
+if [ "$gpus" -ge 2 ]; then
+    on=0,1 parts="threads gpus processes driver"
+else
+    # Ranks that are threads need a GPU each.
+    on=0,0 parts="gpus processes driver"
+fi
+for part in $parts; do
+    step "faults-$part" 130 "$here/suite" --backend cuda --devices "$on" --faults "$part" --seconds 80 --limit 120
+done
 if [ "$gpus" -ge 2 ] && [ -x "$here/allfold" ]; then
     step bench 60 "$here/allfold" bench --graph --csv "$logs/bench.csv"
     step bench-vllm 60 "$here/allfold" bench --graph --protocol vllm --csv "$logs/bench-vllm.csv"
 fi
 
 echo
-tail -n 1 "$logs"/suite-*.log "$logs"/stress.log
+tail -n 1 "$logs"/suite-*.log "$logs"/stress.log "$logs"/faults-*.log
 [ $failed = 0 ]

@@ -1,95 +1,23 @@
 //! Every kind of fault at every place of a run, by every algorithm, whoever it befalls: a right result or one typed error on every rank,
 //! in time, and a communicator of those who are left that works. Ranks are threads here, each with a communicator of its own;
-//! `fault_processes.rs` has processes.
+//! `fault_processes.rs` has processes, and the program `suite` runs the same on GPUs.
 
-mod faults;
-
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use allfold::{Algorithm, Communicator, Error, InputMode, Options, RankBuffers, ReduceOp, rendezvous};
-use faults::{Cell, Fault, Phase};
-
-const FORMS: [(Algorithm, InputMode); 8] = [
-    (Algorithm::OneShot, InputMode::Copied),
-    (Algorithm::OneShot, InputMode::Registered),
-    (Algorithm::TwoShot, InputMode::Copied),
-    (Algorithm::TwoShot, InputMode::Registered),
-    (Algorithm::OneShotPush, InputMode::Copied),
-    (Algorithm::TwoShotPush, InputMode::Copied),
-    (Algorithm::OnePass, InputMode::Registered),
-    (Algorithm::Exchange, InputMode::Copied),
-];
-
-const FAULTS: [Fault; 12] = [
-    Fault::Late,
-    Fault::Absent,
-    Fault::Dropped,
-    Fault::Aborts,
-    Fault::AbortedFromAside,
-    Fault::Longer,
-    Fault::Shorter,
-    Fault::OtherDtype,
-    Fault::OtherAlgorithm,
-    Fault::OtherGrid,
-    Fault::OtherOrder,
-    Fault::OneMore,
-];
-
-/// Whether the fault can be there.
-fn can_be(cell: &Cell) -> bool {
-    // The others are in their call before the victim does anything.
-    let within = cell.phase == Phase::Within;
-    cell.form.0.takes(cell.world) && (!within || matches!(cell.fault, Fault::Late | Fault::Dropped))
-}
-
-fn cells() -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for fault in FAULTS {
-        for phase in [Phase::First, Phase::Between, Phase::Many, Phase::Within] {
-            for (number, form) in FORMS.into_iter().enumerate() {
-                for world in [2, 3] {
-                    // Every rank is the victim in turn, from form to form and from phase to phase.
-                    let victim = (number as u32 + phase as u32 + fault as u32) % world;
-                    cells.push(Cell { fault, phase, form, world, victim });
-                }
-            }
-        }
-    }
-    cells.retain(can_be);
-    cells
-}
-
-/// Runs `cell` with a thread for each rank.
-fn run(cell: Cell) -> Result<(), String> {
-    let seats = rendezvous::local(cell.world).map_err(|error| error.to_string())?;
-    std::thread::scope(|scope| {
-        let ranks: Vec<_> = seats.into_iter().map(|seat| scope.spawn(move || cell.run(&seat, None))).collect();
-        let outcomes = ranks.into_iter().map(|rank| rank.join().unwrap_or_else(|_| Err("it panicked".to_owned())));
-        let failed: Vec<_> = outcomes.filter_map(Result::err).collect();
-        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
-    })
-}
+use allfold::{Communicator, Error, Options, RankBuffers, ReduceOp, rendezvous};
+use allfold_tests::faults::{Report, Watchdog, matrix, threads};
 
 #[test]
 fn b42_b43_b44_a_fault_of_a_rank_is_a_right_result_or_one_error_on_every_rank_and_those_left_go_on() {
-    let cells = cells();
-    assert!(cells.len() > 400, "{} cells", cells.len());
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    // Ranks wait most of the time.
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                while let Some(&cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(why) = run(cell) {
-                        failed.lock().expect("nobody panics with it").push((cell, why));
-                    }
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner().expect("nobody panicked with it");
+    let cells = matrix::of_cpu_threads();
+    assert!(cells.len() > 600, "{} cells", cells.len());
+    let report = Report::default();
+    threads::on_cpu(&cells, &report, &Watchdog::default());
+    let lines = report.lines();
+    println!("{}", lines.text);
+    let failed = lines.failures;
+    assert_eq!(lines.cells, cells.len());
     assert!(failed.is_empty(), "{} of {} cells failed, the first: {:?}", failed.len(), cells.len(), failed.first());
 }
 

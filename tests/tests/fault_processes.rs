@@ -1,46 +1,17 @@
 //! Faults of ranks that are processes: killed, stopped for a while, or leaving; as `fault_matrix.rs` has them for threads.
 
-mod faults;
 mod meet;
 
-use allfold::rendezvous::Unix;
-use allfold::{Algorithm, InputMode};
-use faults::{Cell, Fault, Phase};
-use meet::{Case, on_all_but, tell};
-use rustix::process::{Pid, Signal, kill_process};
-
-/// Runs the cell on the rank of `seat`, a process.
-fn run(cell: Cell, seat: &Unix) {
-    let pids = tell(seat, &std::process::id().to_string());
-    let victim = pids[cell.victim as usize].parse().ok().and_then(Pid::from_raw).expect("a process");
-    let signal = |name: &str| {
-        let signal = if name == "STOP" { Signal::STOP } else { Signal::CONT };
-        kill_process(victim, signal).expect("it is there");
-    };
-    cell.run(seat, Some(&signal)).unwrap_or_else(|why| panic!("{cell:?}: {why}"));
-}
-
-const FORMS: [(Algorithm, InputMode); 5] = [
-    (Algorithm::OneShot, InputMode::Copied),
-    (Algorithm::TwoShot, InputMode::Registered),
-    (Algorithm::OneShotPush, InputMode::Copied),
-    (Algorithm::TwoShotPush, InputMode::Copied),
-    (Algorithm::OnePass, InputMode::Registered),
-];
+use allfold_tests::faults::{Fault, Ground, Phase, matrix, processes};
+use meet::{Case, on_all_but};
 
 fn each(test: &str, faults: &[Fault], phases: &[Phase]) {
-    let mut number = 0;
-    for &fault in faults {
-        for &phase in phases {
-            for (form, world) in FORMS.into_iter().flat_map(|form| [(form, 2), (form, 3)]) {
-                // Rank 0 too, where the others meet.
-                let victim = number % world;
-                let cell = Cell { fault, phase, form, world, victim };
-                let killed = (fault == Fault::Killed).then_some(victim);
-                on_all_but(test, Case(world, number), killed, |seat| run(cell, seat));
-                number += 1;
-            }
-        }
+    for (number, cell) in (0..).zip(matrix::of_processes(faults, phases)) {
+        let killed = cell.fault.kills().then_some(cell.victim);
+        on_all_but(test, Case(cell.world, number), killed, |seat| {
+            let got = processes::run_rank(cell, seat, Ground::Cpu);
+            got.unwrap_or_else(|why| panic!("{cell:?}: {why:#}"));
+        });
     }
 }
 
@@ -51,9 +22,21 @@ fn b46_a_process_that_is_killed_is_named_by_the_others_who_go_on() {
 }
 
 #[test]
+fn b46_a_process_that_is_killed_in_its_own_call_leaves_a_right_sum_or_is_named() {
+    let test = "b46_a_process_that_is_killed_in_its_own_call_leaves_a_right_sum_or_is_named";
+    each(test, &[Fault::KilledInCall], &[Phase::First, Phase::Between]);
+}
+
+#[test]
 fn a_process_that_leaves_or_aborts_is_named_by_the_others() {
     let test = "a_process_that_leaves_or_aborts_is_named_by_the_others";
     each(test, &[Fault::Dropped, Fault::Aborts, Fault::Longer], &[Phase::First, Phase::Within]);
+}
+
+#[test]
+fn b58_a_call_that_is_empty_on_one_of_several_processes_is_told_by_its_next_or_by_waiting() {
+    let test = "b58_a_call_that_is_empty_on_one_of_several_processes_is_told_by_its_next_or_by_waiting";
+    each(test, &[Fault::Empty, Fault::EmptyAlone], &[Phase::First, Phase::Between]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use allfold_kernels::protocol::abi::{
-    Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GONE_OFFSET_BYTES, KernelArgs, MARKER, MAX_RANKS,
+    Bank, Dtype, FIRST_WRONG_OFFSET_BYTES, FlagRow, GONE_OFFSET_BYTES, HOST_BOARD_WORDS, KernelArgs, MARKER, MAX_RANKS,
     MISSING_OFFSET_BYTES, PACK_BYTES, PACK_WORDS, ROW_WORDS, Rank, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES,
     WRONG_OFFSET_BYTES, call_offset_bytes, cursor_offset_bytes, epoch_offset_bytes, flag_offset_bytes, landing_slot,
     step_to,
@@ -92,6 +92,14 @@ impl<'a> Cpu<'a> {
             refuse(self, epoch::current(self), Why::UnknownBuffers);
         }
         known
+    }
+
+    /// The words of a host that does not write into workspaces: that of a GPU whose kernels run here, see `stand_in.rs`.
+    fn host_words(&self) -> Option<[&AtomicU64; HOST_BOARD_WORDS]> {
+        match self.args.host_board {
+            0 => None,
+            page => Some([0, 8].map(|offset| self.word(page, offset))),
+        }
     }
 
     fn call_words(&self, workspace: u64, bank: Bank, emitter: Rank) -> [&AtomicU64; 2] {
@@ -224,14 +232,20 @@ impl Machine for Cpu<'_> {
     }
     #[inline]
     fn host_board(&self) -> Board {
-        // The host writes where peers do.
-        Board::default()
+        // The host writes where peers do, but where a test's driver runs this in a GPU's place.
+        match self.host_words().map(|words| words.map(|word| word.load(Ordering::Acquire))) {
+            Some([stop, gone]) => Board { stop, gone: Ranks::of_bytes(gone) },
+            None => Board::default(),
+        }
     }
     #[inline]
     fn tell_stop(&self, rank: Rank, stop: u64) {
         let word = self.word(self.args.workspaces[rank.0 as usize], STOP_OFFSET_BYTES);
         // The first word stays, so that all ranks say the same.
         let _ = word.compare_exchange(0, stop, Ordering::Relaxed, Ordering::Relaxed);
+        if let Some([word, _]) = self.host_words().filter(|_| rank == self.rank()) {
+            let _ = word.compare_exchange(0, stop, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
     #[inline]
     fn add_wait(&self, wait: LongestWait) {

@@ -15,6 +15,7 @@
 //! | `sharing.rs` | buffers that other processes map, and the rows of captured calls |
 //! | `ranks.rs` | workspaces, and a plan made into jobs |
 //! | `self_test.rs` | what the self-test asks of them |
+//! | `stand_in.rs` | kernels that a test's driver runs in a GPU's place; with the feature `driver-faults` |
 
 mod area;
 mod block;
@@ -26,6 +27,8 @@ pub(crate) mod planted;
 mod ranks;
 mod self_test;
 mod sharing;
+#[cfg(feature = "driver-faults")]
+pub(crate) mod stand_in;
 mod workers;
 
 pub(crate) use ranks::{CpuRanks, CpuRecording};

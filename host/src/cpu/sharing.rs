@@ -110,8 +110,8 @@ impl Sharing for CpuSharing {
         Ok(())
     }
 
-    fn id(&self, span: Span) -> Option<u64> {
-        find(span, |_, known| known.id)
+    fn id(&self, span: Span) -> Result<Option<u64>> {
+        Ok(find(span, |_, known| known.id))
     }
 
     fn write_row(&self, row: u32, words: &[u64; ROW_WORDS]) -> Result<()> {

@@ -24,6 +24,8 @@ use std::{
 use cust::sys::CUresult;
 use libloading::Library;
 
+#[cfg(feature = "driver-faults")]
+pub(crate) mod faults;
 pub(crate) mod symbols;
 
 /// The driver's file name on Linux, resolved by the dynamic linker as usual (`LD_LIBRARY_PATH`, its cache, its
@@ -33,8 +35,17 @@ const LIBRARY: &str = "libcuda.so.1";
 /// The opened driver. It stays open for the life of the process.
 #[derive(Debug)]
 pub struct Driver {
-    library: Library,
+    functions: Functions,
     version: (u32, u32),
+}
+
+/// Where its functions are.
+#[derive(Debug)]
+enum Functions {
+    Library(Library),
+    /// Those of a test.
+    #[cfg(feature = "driver-faults")]
+    Given(faults::Functions),
 }
 
 impl Driver {
@@ -57,15 +68,20 @@ impl Driver {
         let code = unsafe { function(&mut version) };
         match u32::try_from(version) {
             Ok(version) if code == 0 && version > 0 => {
-                Ok(Self { library, version: (version / 1000, version % 1000 / 10) })
+                Ok(Self { functions: Functions::Library(library), version: (version / 1000, version % 1000 / 10) })
             }
             _ => Err(missing(format!("{name} opens, but its cuDriverGetVersion returns {code}"))),
         }
     }
 
     fn address(&self, name: &str) -> Option<NonNull<c_void>> {
+        let library = match &self.functions {
+            Functions::Library(library) => library,
+            #[cfg(feature = "driver-faults")]
+            Functions::Given(look_up) => return look_up(name),
+        };
         // SAFETY: only the address is taken here; whoever calls it answers for the type.
-        let symbol = unsafe { self.library.get::<*mut c_void>(name) };
+        let symbol = unsafe { library.get::<*mut c_void>(name) };
         symbol.ok().and_then(|symbol| NonNull::new(*symbol))
     }
 }
@@ -87,7 +103,14 @@ pub struct DriverMissing {
 /// [`DriverMissing`] when there is none, now and in every later call.
 pub fn open() -> Result<&'static Driver, DriverMissing> {
     static DRIVER: OnceLock<Result<Driver, DriverMissing>> = OnceLock::new();
-    DRIVER.get_or_init(|| Driver::open(LIBRARY)).as_ref().map_err(Clone::clone)
+    let first = || {
+        #[cfg(feature = "driver-faults")]
+        if let Some((functions, version)) = faults::given() {
+            return Ok(Driver { functions: Functions::Given(functions), version });
+        }
+        Driver::open(LIBRARY)
+    };
+    DRIVER.get_or_init(first).as_ref().map_err(Clone::clone)
 }
 
 /// A driver function newer than `cust::sys` knows, or `None` where there is no driver or it lacks the function.
@@ -100,6 +123,16 @@ pub(crate) unsafe fn symbol<F: Copy>(name: &str) -> Option<F> {
     let address = open().ok()?.address(name)?.as_ptr();
     // SAFETY: the sizes are equal, and the caller vouches that `F` is the type of what is there.
     Some(unsafe { std::mem::transmute_copy(&address) })
+}
+
+/// The code of `function`, which was found by [`symbol`] under `name`: all calls of those are made here.
+pub(crate) fn call(name: &'static str, function: impl FnOnce() -> c_int) -> c_int {
+    #[cfg(feature = "driver-faults")]
+    if let Some(code) = faults::fault(name) {
+        return code;
+    }
+    let _ = name;
+    function()
 }
 
 /// Where a function was found: looked up at the first call, remembered once found.
@@ -135,6 +168,10 @@ macro_rules! forward {
     ($(fn $name:ident($($argument:ident: $type:ty),*);)*) => {$(
         #[inline]
         pub(crate) unsafe fn $name($($argument: $type),*) -> std::ffi::c_int {
+            #[cfg(feature = "driver-faults")]
+            if let Some(code) = $crate::cuda::driver::faults::fault(stringify!($name)) {
+                return code;
+            }
             static SLOT: $crate::cuda::driver::Slot = $crate::cuda::driver::Slot::new();
             match SLOT.address(stringify!($name)) {
                 Ok(address) => {

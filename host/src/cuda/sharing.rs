@@ -13,6 +13,9 @@ use crate::reach::{self, Allocation, Shared, Sharing, Span};
 
 const _: () = assert!(IPC_BYTES == reach::IPC_BYTES);
 
+/// The driver's codes where it is asked about an address at which there is nothing.
+const NOTHING_THERE: [i32; 2] = [1, 500];
+
 /// Bytes of a row.
 const ROW_BYTES: u64 = 8 * ROW_WORDS as u64;
 
@@ -109,7 +112,7 @@ impl Sharing for CudaSharing {
                 let lengths: Vec<_> = pieces.iter().map(|&(_, bytes, _)| bytes).collect();
                 let span = Span { address, bytes: lengths.iter().sum() };
                 // Of all its pieces: another may have taken the place of one of them.
-                let id = self.id(span).unwrap_or(id);
+                let id = self.id(span)?.unwrap_or(id);
                 let descriptors = pieces.into_iter().map(|(.., descriptor)| descriptor).collect();
                 Ok((Allocation { span, id, shared: Shared::Pieces(lengths) }, descriptors))
             }
@@ -166,16 +169,25 @@ impl Sharing for CudaSharing {
         Ok(())
     }
 
-    fn id(&self, span: Span) -> Option<u64> {
-        let pointer = self.contexts.first()?.pointer(span.address).ok().flatten()?;
-        let owner = self.owner(pointer.device).ok()?;
+    fn id(&self, span: Span) -> Result<Option<u64>> {
+        let Some(pointer) = self.context()?.pointer(span.address)? else { return Ok(None) };
+        let owner = self.owner(pointer.device)?;
         // Of mapped memory each piece has a number of its own, and may go without the others.
-        let ids = pieces(&owner, span).map(|piece| owner.allocation_id(piece.ok()?.0));
-        let ids = ids.collect::<Option<Vec<_>>>()?;
-        match ids[..] {
+        let mut ids = Vec::new();
+        for piece in pieces(&owner, span) {
+            let id = match piece {
+                Ok((start, _)) => owner.allocation_id(start)?,
+                // Nothing is mapped there any more.
+                Err(Error::Driver(error)) if NOTHING_THERE.contains(&error.code) => None,
+                Err(error) => return Err(error),
+            };
+            let Some(id) = id else { return Ok(None) };
+            ids.push(id);
+        }
+        Ok(match ids[..] {
             [id] => Some(id),
             _ => Some(fnv1a(&ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<_>>())),
-        }
+        })
     }
 
     fn write_row(&self, row: u32, words: &[u64; ROW_WORDS]) -> Result<()> {

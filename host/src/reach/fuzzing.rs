@@ -36,8 +36,8 @@ impl Sharing for Nowhere {
         Ok(())
     }
 
-    fn id(&self, _span: Span) -> Option<u64> {
-        None
+    fn id(&self, _span: Span) -> Result<Option<u64>> {
+        Ok(None)
     }
 
     fn write_row(&self, _row: u32, words: &[u64; ROW_WORDS]) -> Result<()> {

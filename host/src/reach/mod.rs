@@ -51,8 +51,8 @@ pub(crate) trait Sharing {
     fn adopt(&self, rank: u32, span: Span) -> Result<()>;
 
     /// A number that no other allocation of this process has or had; `None` where nothing is allocated any more, or
-    /// nobody knows.
-    fn id(&self, span: Span) -> Option<u64>;
+    /// no memory has such numbers.
+    fn id(&self, span: Span) -> Result<Option<u64>>;
 
     /// Writes a row of the local rank's memory, and waits until kernels see it.
     fn write_row(&self, row: u32, words: &[u64; ROW_WORDS]) -> Result<()>;

@@ -116,11 +116,11 @@ impl<M> Registrations<M> {
     /// Refuses the first buffer whose memory has been freed since, as far as the backend knows.
     ///
     /// # Errors
-    /// [`Error::BufferFreed`].
+    /// [`Error::BufferFreed`]; [`Error::Driver`], where the backend could not be asked.
     pub(crate) fn check<S: Sharing>(&self, sharing: &S, first_rank: u32) -> Result<()> {
         for entry in self.places.iter().filter_map(|place| place.entry.as_ref()) {
             for (rank, (span, id)) in (first_rank..).zip(entry.local.iter().zip(&entry.ids)) {
-                if id.is_some() && sharing.id(*span) != *id {
+                if id.is_some() && sharing.id(*span)? != *id {
                     return Err(Error::BufferFreed { rank, address: span.address });
                 }
             }

@@ -44,7 +44,9 @@ impl<S: Sharing> Reach<S> {
         let Some(Reached { addresses, mappings }) = reached else {
             return Err(Error::RankCount { local: self.members.local as usize, got: 0 });
         };
-        let (spans, ids) = (own, own.iter().map(|&span| self.sharing.id(span)).collect());
+        // Where it is not known it is not looked at later.
+        let ids = own.iter().map(|&span| self.sharing.id(span).ok().flatten()).collect();
+        let spans = own;
         Ok(self.registrations.add(Entry { local: spans.to_vec(), ids, addresses, _mappings: mappings }))
     }
 
@@ -152,8 +154,8 @@ mod tests {
             Ok(())
         }
 
-        fn id(&self, _: Span) -> Option<u64> {
-            None
+        fn id(&self, _: Span) -> Result<Option<u64>> {
+            Ok(None)
         }
 
         fn write_row(&self, _: u32, _: &[u64; ROW_WORDS]) -> Result<()> {

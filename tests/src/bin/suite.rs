@@ -4,9 +4,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use allfold::rendezvous::Environment;
+use allfold_tests::faults::Faults;
 use allfold_tests::machine::{CpuMachine, CudaMachine, CudaProcess, Machine, ProcessMachine};
-use allfold_tests::properties;
 use allfold_tests::suite::{Bench, Property};
+use allfold_tests::{properties, soft};
 use anyhow::{Result, ensure};
 use clap::{Parser, ValueEnum};
 
@@ -31,7 +32,7 @@ struct Arguments {
     /// Fewer and smaller calls.
     #[arg(long)]
     quick: bool,
-    /// Only properties whose name contains this.
+    /// Only properties, or faults, whose name contains this.
     #[arg(long)]
     filter: Option<String>,
     /// Calls of the stress property.
@@ -40,6 +41,8 @@ struct Arguments {
     /// Name the properties and check none.
     #[arg(long)]
     list: bool,
+    #[command(flatten)]
+    faults: Faults,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -53,6 +56,13 @@ fn main() -> Result<ExitCode> {
     if std::env::var_os("CUDA_DEVICE_MAX_CONNECTIONS").is_none() {
         // SAFETY: no other thread runs yet. Eight ranks on one GPU need more than the usual eight hardware queues.
         unsafe { std::env::set_var("CUDA_DEVICE_MAX_CONNECTIONS", "32") };
+    }
+    if arguments.faults.soft {
+        ensure!(soft::install(), "there is a driver already");
+    }
+    if arguments.faults.faults.is_some() {
+        let right = arguments.faults.run(&gpus(&arguments)?, arguments.filter.as_deref())?;
+        return Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let wanted = |property: &&Property| arguments.filter.as_ref().is_none_or(|part| property.name.contains(part));
     let properties: Vec<_> = properties::ALL.iter().filter(wanted).copied().collect();
@@ -83,16 +93,24 @@ fn main() -> Result<ExitCode> {
 }
 
 fn machine(arguments: &Arguments) -> Result<Box<dyn Machine>> {
+    match gpus(arguments)? {
+        none if none.is_empty() => Ok(Box::new(CpuMachine)),
+        devices => Ok(Box::new(CudaMachine::new(&devices)?)),
+    }
+}
+
+/// The GPU of each rank; empty: ranks are the CPU's.
+fn gpus(arguments: &Arguments) -> Result<Vec<u32>> {
     let wants_gpus = !arguments.devices.is_empty();
     let gpus = match arguments.backend {
         Some(Backend::Cpu) => {
             ensure!(!wants_gpus, "--devices names GPUs, and --backend says cpu");
-            return Ok(Box::new(CpuMachine));
+            return Ok(Vec::new());
         }
         Some(Backend::Cuda) => CudaMachine::count(),
         None if wants_gpus => CudaMachine::count(),
         None => match CudaMachine::count() {
-            0 => return Ok(Box::new(CpuMachine)),
+            0 => return Ok(Vec::new()),
             count => count,
         },
     };
@@ -103,5 +121,5 @@ fn machine(arguments: &Arguments) -> Result<Box<dyn Machine>> {
         (devices, _) => devices.to_vec(),
     };
     ensure!(devices.len() <= allfold::MAX_RANKS, "at most {} ranks", allfold::MAX_RANKS);
-    Ok(Box::new(CudaMachine::new(&devices)?))
+    Ok(devices)
 }

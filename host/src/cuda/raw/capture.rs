@@ -49,12 +49,13 @@ impl<'s> Capture<'s> {
         self.finish()
     }
 
+    /// Where it fails it may be tried again: a stream that is left recording is of no use to anybody.
     fn finish(&mut self) -> Result<CapturedGraph, DriverError> {
         let _current = self.context.enter()?;
-        self.under_way = false;
         let mut graph = CapturedGraph { context: self.context.clone(), handle: ptr::null_mut() };
         // SAFETY: the stream lives, and its capture was begun on this thread.
         unsafe { driver_call!(cuStreamEndCapture(self.stream.as_ptr().cast(), &mut graph.handle)) }?;
+        self.under_way = false;
         Ok(graph)
     }
 }

@@ -163,7 +163,11 @@ impl Context {
         let _current = self.enter()?;
         work(self.0.host_stream)?;
         // SAFETY: the stream lives as long as the context.
-        unsafe { driver_call!(cuStreamSynchronize(self.0.host_stream)) }
+        let wait = || unsafe { driver_call!(cuStreamSynchronize(self.0.host_stream)) };
+        wait().inspect_err(|_| {
+            // What the work uses may be given up next. A context that is lost has no work any more, and says so at once.
+            release(wait());
+        })
     }
 }
 
@@ -183,7 +187,8 @@ impl Drop for Primary {
 #[must_use = "the context is current only while this lives"]
 #[derive(Debug)]
 pub struct Current<'c> {
-    pushed: bool,
+    /// The one before it, if it was another.
+    before: Option<CUcontext>,
     /// Bound to the context, and to the thread.
     bound: PhantomData<(&'c Context, *const ())>,
 }
@@ -193,20 +198,25 @@ fn enter<'c>(handle: CUcontext) -> Result<Current<'c>, DriverError> {
     let mut now = ptr::null_mut();
     // SAFETY: it writes one handle.
     unsafe { driver_call!(cuCtxGetCurrent(&mut now)) }?;
-    let pushed = now != handle;
-    if pushed {
+    let before = (now != handle).then_some(now);
+    if before.is_some() {
         // SAFETY: callers pass a context that lives.
         unsafe { driver_call!(cuCtxPushCurrent_v2(handle)) }?;
     }
-    Ok(Current { pushed, bound: PhantomData })
+    Ok(Current { before, bound: PhantomData })
 }
 
 impl Drop for Current<'_> {
     fn drop(&mut self) {
-        if self.pushed {
+        if let Some(before) = self.before {
             let mut popped = ptr::null_mut();
             // SAFETY: it writes one handle; what is popped is what `enter` pushed on this thread.
-            release(unsafe { driver_call!(cuCtxPopCurrent_v2(&mut popped)) });
+            let mut pop = || unsafe { driver_call!(cuCtxPopCurrent_v2(&mut popped)) };
+            release(pop().inspect_err(|_| {
+                // It is still there. The caller's calls are not to go to another GPU: once more, or else in its place.
+                // SAFETY: it was the caller's current context, or none.
+                release(pop().or_else(|_| unsafe { driver_call!(cuCtxSetCurrent(before)) }));
+            }));
         }
     }
 }

@@ -30,6 +30,8 @@ struct Attribute {
 /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`, whose value is an integer, 1 for yes.
 const PROGRAMMATIC_STREAM_SERIALIZATION: u32 = 6;
 
+const NAME: &str = "cuLaunchKernelEx";
+
 /// `cuLaunchKernelEx`.
 pub(super) type LaunchKernelEx =
     unsafe extern "C" fn(*const Config, CUfunction, *mut *mut c_void, *mut *mut c_void) -> c_int;
@@ -41,7 +43,7 @@ const OLDEST: (u32, u32) = (12, 3);
 pub(super) fn function() -> Option<LaunchKernelEx> {
     static FOUND: OnceLock<Option<LaunchKernelEx>> = OnceLock::new();
     // SAFETY: this is the function's type.
-    let find = || unsafe { driver::symbol("cuLaunchKernelEx") };
+    let find = || unsafe { driver::symbol(NAME) };
     *FOUND.get_or_init(|| driver::open().is_ok_and(|driver| driver.version() >= OLDEST).then(find).flatten())
 }
 
@@ -69,7 +71,8 @@ pub(super) unsafe fn early(
         attribute_count: 1,
     };
     // SAFETY: the configuration and its attribute live through the call; the rest by the caller's promise.
-    check("cuLaunchKernelEx", unsafe { launch(&config, function, arguments, std::ptr::null_mut()) })
+    let launch = || unsafe { launch(&config, function, arguments, std::ptr::null_mut()) };
+    check(NAME, driver::call(NAME, launch))
 }
 
 const _: () = assert!(size_of::<Attribute>() == 72 && size_of::<Config>() == 56);

@@ -81,7 +81,7 @@ impl Module {
         // SAFETY: this is the function's type.
         if let Some(load) = unsafe { driver::symbol::<unsafe extern "C" fn(CUfunction) -> c_int>("cuFuncLoad") } {
             // SAFETY: the handle is a kernel of a module that lives.
-            check("cuFuncLoad", unsafe { load(handle) })?;
+            check("cuFuncLoad", driver::call("cuFuncLoad", || unsafe { load(handle) }))?;
         }
         let attribute = |which| {
             let mut value = 0;

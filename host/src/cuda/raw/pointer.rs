@@ -65,8 +65,12 @@ impl Context {
     }
 
     /// The number of the allocation at `address`, as in [`Pointer`]; `None` where there is none.
-    pub(crate) fn allocation_id(&self, address: u64) -> Option<u64> {
-        self.attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID, address).ok().flatten()
+    ///
+    /// # Errors
+    ///
+    /// `cuPointerGetAttribute` failed, for another reason.
+    pub(crate) fn allocation_id(&self, address: u64) -> Result<Option<u64>, DriverError> {
+        self.attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID, address)
     }
 
     /// Start and length of the allocation, or of the piece of mapped memory, that `address` is in.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-/// How long ranks wait in a cell whose fault is that somebody does not come.
-pub const TIMEOUT: Duration = Duration::from_millis(400);
+use super::Ground;
+
 /// How long in all others: nobody is to find out by waiting.
 pub const LONG: Duration = Duration::from_secs(30);
+
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -17,6 +18,8 @@ pub enum Fault {
     Dropped,
     /// Its process is killed. Where it is a thread, see [`Fault::Dropped`].
     Killed,
+    /// Its process is killed in its own call, while others are late.
+    KilledInCall,
     /// Its process is stopped for two seconds, and others wait longer than that.
     Stopped,
     /// The same, and others do not wait so long.
@@ -39,17 +42,48 @@ pub enum Fault {
     OtherOrder,
     /// It takes a second sum in between.
     OneMore,
+    /// Its call is empty, and its next one is not.
+    Empty,
+    /// Its call is empty, and the next one comes when all others have given up.
+    EmptyAlone,
 }
 
 impl Fault {
-    /// How long ranks wait.
-    pub fn timeout(self) -> Duration {
+    /// Its name in a report.
+    pub fn name(self) -> &'static str {
         match self {
-            Fault::Absent => TIMEOUT,
+            Fault::Late => "late",
+            Fault::Absent => "absent",
+            Fault::Dropped => "dropped",
+            Fault::Killed => "killed",
+            Fault::KilledInCall => "killed in its call",
+            Fault::Stopped => "stopped for 2 s, 30 s to wait",
+            Fault::StoppedTooLong => "stopped for 2 s, 1 s to wait",
+            Fault::Aborts => "aborts",
+            Fault::AbortedFromAside => "aborted from aside",
+            Fault::Longer => "longer",
+            Fault::Shorter => "shorter",
+            Fault::OtherDtype => "other dtype",
+            Fault::OtherAlgorithm => "other algorithm",
+            Fault::OtherGrid => "other grid",
+            Fault::OtherOrder => "other order",
+            Fault::OneMore => "one call more",
+            Fault::Empty => "empty call",
+            Fault::EmptyAlone => "empty call, and no other",
+        }
+    }
+
+    /// How long ranks wait.
+    pub fn timeout(self, ground: Ground) -> Duration {
+        match self {
+            Fault::Absent | Fault::EmptyAlone => ground.timeout(),
             Fault::StoppedTooLong => Duration::from_secs(1),
+            // The end of a process that has a GPU takes its time, and nobody is to wait for long where it takes too much.
+            Fault::Killed | Fault::KilledInCall if ground.is_gpu() => Duration::from_secs(2),
             Fault::Late
             | Fault::Dropped
             | Fault::Killed
+            | Fault::KilledInCall
             | Fault::Stopped
             | Fault::Aborts
             | Fault::AbortedFromAside
@@ -59,19 +93,22 @@ impl Fault {
             | Fault::OtherAlgorithm
             | Fault::OtherGrid
             | Fault::OtherOrder
-            | Fault::OneMore => LONG,
+            | Fault::OneMore
+            | Fault::Empty => LONG,
         }
     }
 
     /// How long it lasts until the last rank can know of it.
-    pub fn lasts(self) -> Duration {
+    pub fn lasts(self, ground: Ground) -> Duration {
         match self {
             // The victim comes after three times as long, and is told at once.
-            Fault::Absent => TIMEOUT * 3,
+            Fault::Absent | Fault::EmptyAlone => ground.timeout() * 3,
             Fault::Stopped | Fault::StoppedTooLong => Duration::from_secs(2),
+            // Others are late.
+            Fault::KilledInCall => self.ends_itself(ground) + Duration::from_millis(200),
+            Fault::Killed => self.ends_itself(ground) + Duration::from_millis(60),
             Fault::Late
             | Fault::Dropped
-            | Fault::Killed
             | Fault::Aborts
             | Fault::AbortedFromAside
             | Fault::Longer
@@ -80,14 +117,20 @@ impl Fault {
             | Fault::OtherAlgorithm
             | Fault::OtherGrid
             | Fault::OtherOrder
-            | Fault::OneMore => Duration::from_millis(60),
+            | Fault::OneMore
+            | Fault::Empty => Duration::from_millis(60),
         }
+    }
+
+    /// How long the wait for a process that is killed may be: where it has a GPU, until the deadline.
+    fn ends_itself(self, ground: Ground) -> Duration {
+        if ground.is_gpu() { self.timeout(ground) } else { Duration::ZERO }
     }
 
     /// What of the victim's call is not as the others', if that is the fault.
     pub fn differs_in(self) -> Option<&'static str> {
         match self {
-            Fault::Longer | Fault::Shorter | Fault::OtherOrder | Fault::OneMore => Some("length"),
+            Fault::Longer | Fault::Shorter | Fault::OtherOrder | Fault::OneMore | Fault::Empty => Some("length"),
             Fault::OtherDtype => Some("dtype"),
             Fault::OtherAlgorithm => Some("algorithm"),
             Fault::OtherGrid => Some("grid"),
@@ -95,11 +138,18 @@ impl Fault {
             | Fault::Absent
             | Fault::Dropped
             | Fault::Killed
+            | Fault::KilledInCall
             | Fault::Stopped
             | Fault::StoppedTooLong
             | Fault::Aborts
-            | Fault::AbortedFromAside => None,
+            | Fault::AbortedFromAside
+            | Fault::EmptyAlone => None,
         }
+    }
+
+    /// Whether the victim's process is killed.
+    pub fn kills(self) -> bool {
+        matches!(self, Fault::Killed | Fault::KilledInCall)
     }
 }
 

@@ -1,0 +1,321 @@
+//! One fault, at one place of one run of ranks: what happens, what each rank gets, and that those who are left go on together.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use allfold::rendezvous::Rendezvous;
+use allfold::{Algorithm, Dtype, Error, InputMode, Options};
+use anyhow::{Context, Result, bail, ensure};
+
+use super::kinds::LONG;
+use super::rank::{BYTES, Call, Rank};
+use super::{Fault, Ground, Phase};
+
+/// Elements of a call.
+const ELEMS: usize = 500;
+
+/// Said by a process before it is killed, with the time.
+pub const KILLED: &str = "killed at";
+
+/// A fault at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// What goes wrong.
+    pub fault: Fault,
+    /// Where in the run.
+    pub phase: Phase,
+    /// How all calls are done.
+    pub form: (Algorithm, InputMode),
+    /// How many ranks there are.
+    pub world: u32,
+    /// Which of them it befalls.
+    pub victim: u32,
+}
+
+/// What a rank got that is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// A right result, and not an error.
+    pub right: bool,
+    /// By how much later than its deadline the call ended.
+    pub late: Duration,
+    /// When it was known, since the epoch of Unix.
+    pub at: Duration,
+    /// How long the call took then.
+    pub took: Duration,
+}
+
+/// Now, since the epoch of Unix: a time that all processes of a host have.
+pub fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+impl Cell {
+    /// What its communicator is made for.
+    pub fn options(&self, ground: Ground) -> Options {
+        let all = Options {
+            timeout: Some(self.fault.timeout(ground)),
+            inputs: vec![InputMode::Copied, InputMode::Registered],
+            capacity_bytes: BYTES as u64,
+            landing_bytes: Some(2 * BYTES as u64),
+            cpu_shape: (2, 1),
+            connect_timeout: Duration::from_secs(3),
+            ..Options::for_processes()
+        };
+        match ground {
+            Ground::Cpu => all,
+            // A driver compiles what is declared; and old communicators hold blocks beside new ones.
+            Ground::Gpu(_) => Options {
+                dtypes: vec![Dtype::F32, Dtype::I32],
+                max_blocks: Some(8),
+                connect_timeout: Duration::from_secs(15),
+                ..all
+            },
+        }
+    }
+
+    fn good(&self) -> Call {
+        let (algorithm, input) = self.form;
+        Call { dtype: Dtype::F32, elems: ELEMS, algorithm, input, grid: None }
+    }
+
+    /// Whether the victim is there at the end, and goes on with the others.
+    fn survives(&self) -> bool {
+        self.fault != Fault::Dropped && !self.fault.kills()
+    }
+
+    /// What the rank of `seat` does and gets; `None`: it is not there any more. `signal` sends one of `"STOP"`, `"CONT"`, `"KILL"` to
+    /// the process of the victim, if that is not this one; it is none where ranks are threads.
+    ///
+    /// # Errors
+    /// It gets something else than it must, too late, or cannot go on.
+    pub fn run(&self, seat: &dyn Rendezvous, ground: Ground, signal: Option<&dyn Fn(&str)>) -> Result<Option<Facts>> {
+        let comm = ground.connect(seat, self.options(ground)).context("connecting")?;
+        let mut rank = Rank::new(comm, ground).context("registering")?;
+        let own = rank.rank;
+        let said = || format!("rank {own}");
+        let Some(facts) = self.befalls(&mut rank, seat, ground, signal).with_context(said)? else { return Ok(None) };
+        self.goes_on(rank, ground).context("after the fault").with_context(said)?;
+        Ok(Some(facts))
+    }
+
+    /// Good calls, the fault, and what it comes to.
+    fn befalls(
+        &self,
+        rank: &mut Rank,
+        seat: &dyn Rendezvous,
+        ground: Ground,
+        signal: Option<&dyn Fn(&str)>,
+    ) -> Result<Option<Facts>> {
+        for number in 0..self.phase.calls() {
+            rank.good(self.good(), number).context("before the fault")?;
+        }
+        // What a rank does now is nothing that another still waits for.
+        seat.barrier(Instant::now() + LONG).context("before the fault")?;
+        let begun = Instant::now();
+        let got = match rank.rank == self.victim {
+            true => self.victims(rank, ground)?,
+            false => Some(self.others(rank, signal)?),
+        };
+        let Some(got) = got else { return Ok(None) };
+        let (took, at) = (begun.elapsed(), now());
+        let call_took = rank.took;
+        let late = call_took.saturating_sub(self.fault.timeout(ground));
+        self.judge(rank.rank, ground, &got, took)?;
+        // Said again, of every later call.
+        if let Err(error) = &got {
+            let again = rank.call(self.good(), 99)?;
+            ensure!(
+                again.as_ref().is_err_and(|again| same(again, error)),
+                "the next call said {again:?} after {error}"
+            );
+        }
+        if got.is_ok() && self.survives() {
+            // Rebuilding ends what others are still doing.
+            seat.barrier(Instant::now() + LONG).context("after the fault")?;
+        }
+        Ok(Some(Facts { right: got.is_ok(), late, at, took: call_took }))
+    }
+
+    /// What the victim gets; `None`: it is not there any more.
+    fn victims(&self, rank: &mut Rank, ground: Ground) -> Result<Option<allfold::Result<()>>> {
+        let number = self.phase.calls();
+        let good = self.good();
+        let away = ground.timeout() * if ground.is_gpu() { 2 } else { 3 };
+        let call = match self.fault {
+            Fault::Late => {
+                std::thread::sleep(Duration::from_millis(40));
+                good
+            }
+            Fault::Absent => {
+                std::thread::sleep(away);
+                good
+            }
+            Fault::Dropped | Fault::Killed => {
+                if self.phase == Phase::Within {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                if self.fault == Fault::Killed {
+                    end_this_process();
+                }
+                return Ok(None);
+            }
+            Fault::KilledInCall => {
+                std::thread::spawn(|| {
+                    std::thread::sleep(Duration::from_millis(30));
+                    end_this_process();
+                });
+                let got = rank.call(good, number)?;
+                bail!("it got {got:?}, and was to be killed before");
+            }
+            Fault::Stopped | Fault::StoppedTooLong => {
+                // Stopped meanwhile, and on its way to the call.
+                std::thread::sleep(Duration::from_millis(100));
+                good
+            }
+            Fault::Aborts => {
+                rank.comm.abort();
+                good
+            }
+            Fault::AbortedFromAside => {
+                let aborter = rank.comm.aborter();
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(20));
+                    aborter.abort();
+                });
+                good
+            }
+            Fault::Longer => Call { elems: ELEMS + 1, ..good },
+            Fault::Shorter => Call { elems: ELEMS - 9, ..good },
+            Fault::OtherDtype => Call { dtype: Dtype::I32, ..good },
+            Fault::OtherAlgorithm => {
+                let algorithm = match good.algorithm {
+                    Algorithm::OneShotPush => Algorithm::TwoShotPush,
+                    Algorithm::OneShot
+                    | Algorithm::TwoShot
+                    | Algorithm::TwoShotPush
+                    | Algorithm::OnePass
+                    | Algorithm::Exchange => Algorithm::OneShotPush,
+                };
+                Call { algorithm, ..good }
+            }
+            Fault::OtherGrid => Call { grid: Some((1, 1)), ..good },
+            Fault::OtherOrder => Call { elems: ELEMS / 2, ..good },
+            // The one that is too many is like the others; what comes next is not.
+            Fault::OneMore => match rank.call(good, number)? {
+                Ok(()) => good,
+                // Others were faster, and have found out.
+                Err(error) => return Ok(Some(Err(error))),
+            },
+            // It sends nothing, and nobody hears of it before the next one.
+            Fault::Empty => {
+                rank.good(Call { elems: 0, ..good }, number).context("an empty call")?;
+                Call { elems: ELEMS / 2, ..good }
+            }
+            Fault::EmptyAlone => {
+                rank.good(Call { elems: 0, ..good }, number).context("an empty call")?;
+                std::thread::sleep(away);
+                good
+            }
+        };
+        rank.call(call, number).map(Some)
+    }
+
+    /// What another rank gets.
+    fn others(&self, rank: &mut Rank, signal: Option<&dyn Fn(&str)>) -> Result<allfold::Result<()>> {
+        let number = self.phase.calls();
+        // The lowest of the others sends signals.
+        let sends = rank.rank == u32::from(self.victim == 0);
+        if let (Fault::Stopped | Fault::StoppedTooLong, Some(signal), true) = (self.fault, signal, sends) {
+            signal("STOP");
+        }
+        if self.fault == Fault::AbortedFromAside {
+            // Late themselves: the victim waits for them.
+            std::thread::sleep(Duration::from_millis(60));
+        }
+        if self.fault == Fault::KilledInCall {
+            // The same, and it does not live to see them.
+            std::thread::sleep(Duration::from_millis(150));
+        }
+        let got = match (self.fault, signal) {
+            (Fault::Stopped | Fault::StoppedTooLong, Some(signal)) => std::thread::scope(|scope| {
+                let call = scope.spawn(|| rank.call(self.good(), number));
+                std::thread::sleep(Duration::from_secs(2));
+                if sends {
+                    signal("CONT");
+                }
+                call.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            }),
+            _ => rank.call(self.good(), number),
+        }?;
+        if self.fault == Fault::OneMore && got.is_ok() {
+            // The victim takes the call before for this one.
+            return rank.call(Call { elems: ELEMS / 2, ..self.good() }, number + 1);
+        }
+        Ok(got)
+    }
+
+    /// Whether what `rank` got after `took` is what this fault has to come to.
+    fn judge(&self, rank: u32, ground: Ground, got: &allfold::Result<()>, took: Duration) -> Result<()> {
+        let victim = self.victim;
+        let gave_up = |waiting_rank: u32, missing: &[u32], waited: Duration| {
+            // Where others take the processor another one may be late, too.
+            missing.contains(&victim) && waiting_rank != victim && waited >= self.fault.timeout(ground) / 2
+        };
+        let right = match (self.fault, got) {
+            (Fault::Late | Fault::Stopped, Ok(())) => true,
+            // All of it may have come before.
+            (Fault::KilledInCall, Ok(())) => true,
+            (
+                Fault::Absent | Fault::StoppedTooLong | Fault::EmptyAlone,
+                Err(Error::Timeout { waiting_rank, missing, waited, .. }),
+            ) => gave_up(*waiting_rank, missing, *waited),
+            (Fault::Killed | Fault::KilledInCall, Err(Error::Timeout { waiting_rank, missing, waited, .. })) => {
+                ground.is_gpu() && gave_up(*waiting_rank, missing, *waited)
+            }
+            (Fault::Dropped | Fault::Killed | Fault::KilledInCall, Err(Error::PeerGone { rank: gone })) => {
+                *gone == victim
+            }
+            (Fault::Aborts | Fault::AbortedFromAside, Err(Error::Aborted { by })) => *by == victim,
+            (_, Err(Error::Disagreement { what, values })) => {
+                let apart = values.iter().any(|(_, ranks)| *ranks == [victim]);
+                self.fault.differs_in().is_some_and(|word| what.contains(word)) && apart
+            }
+            (_, Ok(()) | Err(_)) => false,
+        };
+        let limit = self.fault.lasts(ground) + Duration::from_secs(1);
+        ensure!(right, "got {got:?}, which is not what rank {victim}'s fault comes to, on rank {rank}");
+        ensure!(took < limit, "got it after {took:?}, later than {limit:?}");
+        Ok(())
+    }
+
+    /// Those who are left make a communicator, which is right.
+    fn goes_on(&self, mut rank: Rank, ground: Ground) -> Result<()> {
+        let survivors: Vec<usize> =
+            (0..self.world).filter(|&rank| self.survives() || rank != self.victim).map(|rank| rank as usize).collect();
+        let comm = rank.comm.rebuild(&survivors).context("rebuilding")?;
+        // The old one goes before any rank uses the new one: nothing of it is needed, and to free memory may wait for all kernels
+        // of a process.
+        drop(rank);
+        let mut rank = Rank::new(comm, ground).context("registering")?;
+        let (algorithm, _) = self.form;
+        let call = match algorithm.takes(rank.world) {
+            true => self.good(),
+            false => Call { algorithm: Algorithm::TwoShot, input: InputMode::Copied, ..self.good() },
+        };
+        (0..5).try_for_each(|number| rank.good(call, number))
+    }
+}
+
+/// Kills this process, and says when.
+fn end_this_process() {
+    println!("{KILLED} {}", now().as_nanos());
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+}
+
+/// Whether two errors say the same. Of calls that differ more may be known later, of ranks that came meanwhile.
+fn same(one: &Error, other: &Error) -> bool {
+    match (one, other) {
+        (Error::Disagreement { what: one, .. }, Error::Disagreement { what: other, .. }) => one == other,
+        (one, other) => one.to_string() == other.to_string(),
+    }
+}

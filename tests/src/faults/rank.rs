@@ -1,0 +1,156 @@
+//! A rank with its communicator, and calls whose results it checks.
+
+use std::time::{Duration, Instant};
+
+use allfold::{
+    Algorithm, CallOptions, Communicator, Dtype, Element, Error, InputMode, ReduceOp, Registered, Registration,
+};
+use anyhow::{Context, Result, ensure};
+
+use super::{Ground, RankMemory};
+
+/// Bytes of a call at most.
+pub const BYTES: usize = 4096;
+
+/// A call of a rank's.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Its dtype: f32 or i32.
+    pub dtype: Dtype,
+    /// Its elements.
+    pub elems: usize,
+    /// Its algorithm.
+    pub algorithm: Algorithm,
+    /// Its input mode.
+    pub input: InputMode,
+    /// Its grid, if not the plan's.
+    pub grid: Option<(u32, u32)>,
+}
+
+impl Call {
+    /// As it is asked for; `name` is of the buffers, where they are registered.
+    pub fn options(&self, name: Option<Registration>) -> CallOptions {
+        let registered = match (self.input, name) {
+            (InputMode::Registered, Some(name)) if !self.algorithm.pushes() => {
+                Registered::By { input: name, output: name }
+            }
+            _ => Registered::No,
+        };
+        CallOptions {
+            algorithm: Some(self.algorithm),
+            input: Some(self.input),
+            registered,
+            blocks: self.grid.map(|(blocks, _)| blocks),
+            threads: self.grid.map(|(_, threads)| threads),
+        }
+    }
+
+    /// What `rank` gives to call `number`.
+    pub fn input(&self, rank: u32, number: u32) -> Vec<u8> {
+        self.bytes(|elem| (rank + 1) * (1 + (number + elem) % 5))
+    }
+
+    /// What an output holds before it.
+    pub fn poison(&self) -> Vec<u8> {
+        self.bytes(|_| 77)
+    }
+
+    /// What every rank of `world` has to get of call `number`.
+    pub fn sum(&self, world: u32, number: u32) -> Vec<u8> {
+        let all = (0..world).map(|rank| rank + 1).sum::<u32>();
+        self.bytes(|elem| all * (1 + (number + elem) % 5))
+    }
+
+    fn bytes(&self, of: impl Fn(u32) -> u32) -> Vec<u8> {
+        let number = |elem| match self.dtype {
+            Dtype::F32 => (of(elem) as f32).to_ne_bytes(),
+            Dtype::I32 => of(elem).to_ne_bytes(),
+            Dtype::F16 | Dtype::Bf16 => unreachable!("no cell has it"),
+        };
+        (0..self.elems as u32).flat_map(number).collect()
+    }
+
+    /// Compares an output with what it has to be.
+    ///
+    /// # Errors
+    /// The first element that is not.
+    pub fn check(&self, got: &[u8], world: u32, number: u32) -> Result<()> {
+        let wanted = self.sum(world, number);
+        let differs = got.chunks(4).zip(wanted.chunks(4)).position(|(got, wanted)| got != wanted);
+        ensure!(got.len() == wanted.len(), "{} bytes, not {}", got.len(), wanted.len());
+        match differs {
+            None => Ok(()),
+            Some(elem) => {
+                let at = 4 * elem..4 * elem + 4;
+                let (got, wanted) = (&got[at.clone()], &wanted[at]);
+                anyhow::bail!("WRONG SUM: element {elem} of call {number} is {got:x?}, not {wanted:x?}")
+            }
+        }
+    }
+}
+
+/// A rank with its communicator, and memory that others can reach.
+pub struct Rank {
+    // Gone before its memory.
+    /// The communicator.
+    pub comm: Communicator,
+    memory: RankMemory,
+    name: Option<Registration>,
+    /// Which rank it is.
+    pub rank: u32,
+    /// Of how many.
+    pub world: u32,
+    /// How long its last call took.
+    pub took: Duration,
+}
+
+impl Rank {
+    /// The rank of `comm`, on `ground`.
+    ///
+    /// # Errors
+    /// The library's.
+    pub fn new(mut comm: Communicator, ground: Ground) -> allfold::Result<Rank> {
+        let rank = comm.local_ranks().start as u32;
+        let memory = ground.memory(4 * BYTES)?;
+        // SAFETY: the memory lives as long as the communicator.
+        let name = unsafe { comm.register(&[memory.span()]) }?;
+        Ok(Rank { world: comm.world() as u32, comm, memory, name: Some(name), rank, took: Duration::ZERO })
+    }
+
+    /// Makes a call, waits for it, and checks what comes of it: what the library says.
+    ///
+    /// # Errors
+    /// A sum is wrong, or the memory cannot be used.
+    pub fn call(&mut self, call: Call, number: u32) -> Result<allfold::Result<()>> {
+        self.memory.write(&call.input(self.rank, number), &call.poison()).context("writing an input")?;
+        let begun = Instant::now();
+        let done = match call.dtype {
+            Dtype::F32 => self.launch::<f32>(call),
+            Dtype::I32 => self.launch::<i32>(call),
+            Dtype::F16 | Dtype::Bf16 => unreachable!("no cell has it"),
+        };
+        self.took = begun.elapsed();
+        if done.is_ok() {
+            let got = self.memory.output(call.elems * call.dtype.bytes()).context("reading an output")?;
+            call.check(&got, self.world, number)?;
+        }
+        Ok(done)
+    }
+
+    fn launch<T: Element>(&mut self, call: Call) -> Result<(), Error> {
+        let options = call.options(self.name);
+        // Left as it is until the call is done.
+        let buffers = [self.memory.buffers::<T>(call.elems, None)];
+        self.comm.all_reduce_with(&buffers, ReduceOp::Sum, &options)?;
+        self.memory.synchronize()?;
+        self.comm.check()
+    }
+
+    /// Makes a call that has to be right.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn good(&mut self, call: Call, number: u32) -> Result<()> {
+        self.call(call, number)?.with_context(|| format!("call {number}"))
+    }
+}

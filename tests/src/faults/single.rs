@@ -1,0 +1,327 @@
+//! Cells of one communicator over all GPUs of this process: streams that come late, GPUs that others keep busy, blocks that find no
+//! room, calls on other streams.
+
+use std::time::{Duration, Instant};
+
+use allfold::cuda::{RawStream, Stream};
+use allfold::{Algorithm, Communicator, Dtype, Error, InputMode, Options, RankBuffers, ReduceOp};
+use anyhow::{Context, Result, bail, ensure};
+
+use super::busy::Busy;
+use super::kinds::LONG;
+use super::rank::{BYTES, Call};
+use super::{Facts, Ground, RankMemory, Report, Watchdog, now};
+
+/// How calls are done.
+const FORMS: [(Algorithm, InputMode); 6] = [
+    (Algorithm::OneShotPush, InputMode::Registered),
+    (Algorithm::OneShot, InputMode::Copied),
+    (Algorithm::TwoShot, InputMode::Registered),
+    (Algorithm::TwoShotPush, InputMode::Registered),
+    (Algorithm::OneShot, InputMode::Registered),
+    (Algorithm::TwoShot, InputMode::Copied),
+];
+
+/// What goes wrong, or is in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The victim's stream has something else to do first, and not for too long.
+    LateStream,
+    /// For too long.
+    AbsentStream,
+    /// Another kernel has a part of the victim's GPU, or all of it; ranks wait long enough, or not.
+    Busy { all: bool, long: bool },
+    /// Another communicator waits with all its blocks.
+    Beside,
+    /// Another communicator holds all blocks.
+    NotResident,
+    /// A grid of more blocks than are held.
+    LargeGrid,
+    /// The victim's call comes on another stream than its last.
+    OtherStream,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::LateStream => "stream late",
+            Kind::AbsentStream => "stream absent",
+            Kind::Busy { all: false, long: true } => "a busy kernel, long to wait",
+            Kind::Busy { all: false, long: false } => "a busy kernel, 50 ms to wait",
+            Kind::Busy { all: true, long: true } => "a full GPU, long to wait",
+            Kind::Busy { all: true, long: false } => "a full GPU, 50 ms to wait",
+            Kind::Beside => "another one waits",
+            Kind::NotResident => "no block is left",
+            Kind::LargeGrid => "a grid too large",
+            Kind::OtherStream => "another stream",
+        }
+    }
+
+    fn timeout(self) -> Duration {
+        match self {
+            Kind::AbsentStream | Kind::Beside => Duration::from_millis(100),
+            Kind::Busy { long: false, .. } => Duration::from_millis(50),
+            Kind::LateStream
+            | Kind::Busy { long: true, .. }
+            | Kind::NotResident
+            | Kind::LargeGrid
+            | Kind::OtherStream => LONG,
+        }
+    }
+}
+
+/// A fault at a place.
+#[derive(Clone, Copy, Debug)]
+struct Single {
+    kind: Kind,
+    victim: usize,
+    form: (Algorithm, InputMode),
+}
+
+fn cells(world: usize) -> Vec<Single> {
+    let busy = [(false, true), (true, true), (false, false), (true, false)];
+    let busy = busy.map(|(all, long)| Kind::Busy { all, long });
+    let others = [Kind::LateStream, Kind::AbsentStream, Kind::OtherStream, Kind::Beside, Kind::LargeGrid];
+    let kinds: Vec<_> = others.into_iter().chain(busy).chain([Kind::NotResident]).collect();
+    let mut cells = Vec::new();
+    for number in 0..FORMS.len() {
+        for (at, &kind) in kinds.iter().enumerate() {
+            let few = matches!(kind, Kind::NotResident | Kind::LargeGrid | Kind::Beside);
+            for victim in (0..world).filter(|_| !few || number < 2) {
+                cells.push(Single { kind, victim, form: FORMS[(number + at) % FORMS.len()] });
+            }
+        }
+    }
+    cells
+}
+
+/// Runs all cells on ranks of `gpus`, which may be named more than once, until `end`.
+///
+/// # Errors
+/// There is nothing to keep the GPUs busy with.
+pub fn single(gpus: &[u32], end: Instant, report: &Report, watchdog: &Watchdog) -> Result<()> {
+    let mut busy = Vec::<(u32, Busy)>::new();
+    for &gpu in gpus {
+        if busy.iter().all(|(known, _)| *known != gpu) {
+            let made = watchdog.during("measuring what keeps a GPU busy", || Busy::new(gpu))?;
+            report.note(format!("GPU {gpu} is kept busy by {}", made.says()));
+            busy.push((gpu, made));
+        }
+    }
+    let cells = cells(gpus.len());
+    for (number, cell) in cells.iter().enumerate() {
+        if Instant::now() > end || report.gives_up() {
+            report.not_run(cells.len() - number);
+            break;
+        }
+        let named = format!("{cell:?}");
+        let at = busy.iter().position(|(gpu, _)| *gpu == gpus[cell.victim]).context("no such GPU")?;
+        report.run(watchdog, cell.kind.name(), &named, || cell.run(gpus, &mut busy[at].1));
+    }
+    Ok(())
+}
+
+/// A communicator over all ranks, and their memories.
+struct One {
+    // Gone before the memories.
+    comm: Communicator,
+    memories: Vec<RankMemory>,
+}
+
+/// What comes of a call: what the library says, and when the others than the victim had it.
+struct Came {
+    done: allfold::Result<()>,
+    took: Duration,
+}
+
+impl One {
+    fn new(gpus: &[u32], timeout: Duration, max_blocks: Option<u32>) -> allfold::Result<One> {
+        let memories = gpus.iter().map(|&gpu| Ground::Gpu(gpu).memory(4 * BYTES)).collect::<allfold::Result<_>>()?;
+        let options = Options {
+            timeout: Some(timeout),
+            dtypes: vec![Dtype::F32],
+            inputs: vec![InputMode::Registered, InputMode::Copied],
+            algorithms: vec![Algorithm::OneShot, Algorithm::TwoShot, Algorithm::OneShotPush, Algorithm::TwoShotPush],
+            capacity_bytes: BYTES as u64,
+            landing_bytes: Some(2 * BYTES as u64),
+            max_blocks,
+            ..Options::default()
+        };
+        Ok(One { comm: Communicator::cuda_with(gpus, options)?, memories })
+    }
+
+    /// The buffers of all ranks, `other` in the place of one rank's stream.
+    fn launch(&mut self, call: Call, number: u32, other: Option<(usize, &Stream)>) -> Result<allfold::Result<()>> {
+        for (rank, memory) in (0..).zip(&mut self.memories) {
+            memory.write(&call.input(rank, number), &call.poison()).context("writing an input")?;
+        }
+        let buffers: Vec<RankBuffers<'_, f32>> = (0..)
+            .zip(&mut self.memories)
+            .map(|(rank, memory)| {
+                let stream = other.filter(|(of, _)| *of == rank).map(|(_, stream)| stream);
+                memory.buffers(call.elems, stream)
+            })
+            .collect();
+        Ok(self.comm.all_reduce_with(&buffers, ReduceOp::Sum, &call.options(None)).map(drop))
+    }
+
+    /// Waits for a call that was launched at `begun`, and checks what came of it.
+    fn wait(&mut self, call: Call, number: u32, victim: usize, begun: Instant) -> Result<Came> {
+        for (_, memory) in (0..).zip(&self.memories).filter(|(rank, _)| *rank != victim) {
+            memory.synchronize().context("waiting for a rank")?;
+        }
+        let took = begun.elapsed();
+        self.memories[victim].synchronize().context("waiting for the victim")?;
+        let done = self.comm.check();
+        if done.is_ok() {
+            let world = self.memories.len() as u32;
+            for memory in &self.memories {
+                call.check(&memory.output(4 * call.elems)?, world, number)?;
+            }
+        }
+        Ok(Came { done, took })
+    }
+
+    /// A call that has to be right.
+    fn good(&mut self, call: Call, number: u32) -> Result<()> {
+        self.launch(call, number, None)??;
+        Ok(self.wait(call, number, 0, Instant::now())?.done?)
+    }
+
+    /// The same ranks anew, which have to be right; whatever became of this one.
+    fn rebuilt(mut self, call: Call) -> Result<()> {
+        let all: Vec<_> = (0..self.memories.len()).collect();
+        self.comm = self.comm.rebuild(&all).context("rebuilding")?;
+        (0..3).try_for_each(|number| self.good(call, number)).context("after rebuilding")
+    }
+}
+
+impl Single {
+    fn run(&self, gpus: &[u32], busy: &mut Busy) -> Result<Vec<Facts>> {
+        let Single { kind, victim, form: (algorithm, input) } = *self;
+        let call = Call { dtype: Dtype::F32, elems: 500, algorithm, input, grid: None };
+        let mut one = One::new(gpus, kind.timeout(), Some(8)).context("making a communicator")?;
+        (0..2).try_for_each(|number| one.good(call, number)).context("before the fault")?;
+        let begun = Instant::now();
+        let came = match kind {
+            Kind::LateStream | Kind::AbsentStream => {
+                let long = if kind == Kind::LateStream { 40 } else { 300 };
+                busy.hold_up(one.memories[victim].stream().context("a stream")?, Duration::from_millis(long))?;
+                let begun = Instant::now();
+                one.launch(call, 2, None)??;
+                one.wait(call, 2, victim, begun)?
+            }
+            Kind::Busy { all, .. } => {
+                busy.fill(all, Duration::from_millis(250))?;
+                let begun = Instant::now();
+                one.launch(call, 2, None)??;
+                let came = one.wait(call, 2, victim, begun)?;
+                busy.wait()?;
+                came
+            }
+            Kind::Beside => beside(gpus, victim, busy, &mut one, call)?,
+            Kind::NotResident => {
+                drop(one);
+                return self.facts(&no_room(gpus, call)?);
+            }
+            Kind::LargeGrid => {
+                let blocks = one.comm.limits().max_blocks + 1;
+                let done = one.launch(Call { grid: Some((blocks, 32)), ..call }, 2, None)?;
+                one.good(call, 3).context("after a refusal")?;
+                return self.refused(done, begun, |error| matches!(error, Error::Grid { .. }));
+            }
+            Kind::OtherStream => {
+                let own = one.memories[victim].stream().context("a stream")?;
+                let other = Stream::new(own.context())?;
+                let done = one.launch(call, 2, Some((victim, &other)))?;
+                one.good(call, 3).context("after a refusal")?;
+                turned(&mut one, call, victim, &other)?;
+                // A call is on that stream; it is done, and the communicator goes before the stream does.
+                drop(one);
+                return self.refused(
+                    done,
+                    begun,
+                    |error| matches!(error, Error::OtherStream { rank } if *rank as usize == victim),
+                );
+            }
+        };
+        self.judge(&came)?;
+        one.rebuilt(call)?;
+        self.facts(&came)
+    }
+
+    fn facts(&self, came: &Came) -> Result<Vec<Facts>> {
+        let late = came.took.saturating_sub(self.kind.timeout());
+        Ok(vec![Facts { right: came.done.is_ok(), late, at: now(), took: came.took }])
+    }
+
+    /// A call that had to be refused at once.
+    fn refused(&self, done: allfold::Result<()>, begun: Instant, right: impl Fn(&Error) -> bool) -> Result<Vec<Facts>> {
+        ensure!(done.as_ref().is_err_and(right), "got {done:?}");
+        self.facts(&Came { done, took: begun.elapsed() })
+    }
+
+    fn judge(&self, came: &Came) -> Result<()> {
+        let timed_out = |error: &Error| match error {
+            Error::Timeout { waiting_rank, missing, .. } => {
+                missing.contains(&(self.victim as u32)) && *waiting_rank as usize != self.victim
+            }
+            _ => false,
+        };
+        let right = match (self.kind, &came.done) {
+            (Kind::AbsentStream, done) => done.as_ref().is_err_and(timed_out),
+            // Who comes first where a GPU is full is nobody's to say.
+            (Kind::Busy { long: false, .. }, Err(error)) => matches!(error, Error::Timeout { .. }),
+            (_, done) => done.is_ok(),
+        };
+        let (done, took) = (&came.done, came.took);
+        ensure!(right, "got {done:?} after {took:?}");
+        let limit = self.kind.timeout() + Duration::from_secs(1);
+        ensure!(done.is_ok() || took < limit, "got {done:?} after {took:?}, later than {limit:?}");
+        Ok(())
+    }
+}
+
+/// Another communicator waits with all its blocks for a rank that is late; `one` beside it works, and does not wait for it.
+fn beside(gpus: &[u32], victim: usize, busy: &Busy, one: &mut One, call: Call) -> Result<Came> {
+    let mut other = One::new(gpus, LONG, None).context("another communicator")?;
+    let limits = *other.comm.limits();
+    let grid = Some((limits.max_blocks, limits.threads_of(Algorithm::OneShot)));
+    let large = Call { algorithm: Algorithm::OneShot, input: InputMode::Copied, grid, ..call };
+    other.good(large, 0).context("another communicator")?;
+    busy.hold_up(other.memories[victim].stream().context("a stream")?, Duration::from_millis(150))?;
+    other.launch(large, 1, None)??;
+    let begun = Instant::now();
+    one.launch(call, 2, None)??;
+    let came = one.wait(call, 2, victim, begun)?;
+    other.wait(large, 1, victim, begun)?.done.context("another communicator")?;
+    Ok(came)
+}
+
+/// A communicator that holds all blocks keeps another one from being made, and works; when it is gone there is room.
+fn no_room(gpus: &[u32], call: Call) -> Result<Came> {
+    let mut all = One::new(gpus, LONG, Some(u32::MAX)).context("a communicator that holds all")?;
+    match One::new(gpus, LONG, Some(8)).map(drop) {
+        Err(Error::NotResident { .. }) => {}
+        other => bail!("got {other:?} where no block is left"),
+    }
+    all.good(call, 2).context("the one that holds all")?;
+    drop(all);
+    let mut one = One::new(gpus, LONG, Some(8)).context("after it has gone")?;
+    let begun = Instant::now();
+    one.launch(call, 2, None)??;
+    let came = one.wait(call, 2, 0, begun)?;
+    ensure!(came.done.is_ok(), "got {:?} after it has gone", came.done);
+    Ok(came)
+}
+
+/// Calls go over to another stream of the victim's in order.
+fn turned(one: &mut One, call: Call, victim: usize, other: &Stream) -> Result<()> {
+    let own: Vec<RawStream<'_>> = one.memories.iter().filter_map(RankMemory::stream).map(Stream::raw).collect();
+    let mut to = own.clone();
+    to[victim] = other.raw();
+    one.comm.change_streams(&own, &to).context("changing streams")?;
+    one.launch(call, 4, Some((victim, other)))?.context("on the other stream")?;
+    other.synchronize()?;
+    one.wait(call, 4, victim, Instant::now())?.done.context("on the other stream")
+}

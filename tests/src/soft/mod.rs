@@ -1,0 +1,35 @@
+//! GPUs of software: what this library calls of a CUDA driver, on host memory and threads, for whoever has no GPU and wants to
+//! run what is for GPUs. Kernels are the CPU's, of the same source. Uses `allfold::driver_faults`.
+//!
+//! | file | what |
+//! |---|---|
+//! | `functions.rs` | the driver's functions, by name |
+//! | `state.rs` | what there is of everything, and contexts |
+//! | `stream.rs` | streams, each a thread; events, captures and graphs |
+//! | `memory.rs` | memory of all kinds |
+//! | `kernel.rs` | kernels by name, and launches |
+//!
+//! It is stricter than a driver where that may find something: whatever frees memory waits for all work of the process, which drivers
+//! may do or not; and [`live`] says what has not been given back. It has no times: nothing is measured on it.
+
+mod functions;
+mod kernel;
+mod memory;
+mod state;
+mod stream;
+
+pub use state::Live;
+
+/// How many there are.
+pub const DEVICES: usize = 2;
+
+/// Puts them in the place of a driver's. False: driver calls were made already, or will go to others.
+pub fn install() -> bool {
+    // SAFETY: the functions do what this crate asks of the driver's; whoever calls this has called none.
+    unsafe { allfold::driver_faults::give(functions::look_up, (13, 0)) }
+}
+
+/// What is there now of what a driver gives.
+pub fn live() -> Live {
+    state::soft().live()
+}
