@@ -458,6 +458,16 @@ pub enum Error {
         /// The dtype of its module.
         dtype: Dtype,
     },
+    /// Embedded PTX that does not unpack: a defect of this crate, or of the program that has it in it.
+    #[error("pack {pack} of the embedded PTX, {bytes} bytes, does not unpack: {why}")]
+    PtxDamaged {
+        /// The pack, a file of `host/ptx`.
+        pack: &'static str,
+        /// Its size.
+        bytes: usize,
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 impl Error {

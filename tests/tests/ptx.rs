@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::mem::{align_of, offset_of, size_of};
-use std::path::Path;
 
 use allfold::cuda::DriverError;
 use allfold::cuda::ptx::{PtxRefused, TARGETS};
@@ -12,14 +11,11 @@ use allfold_kernels::protocol::abi::KernelArgs;
 use allfold_tests::data::mix;
 
 /// Name and text of each file.
-fn files() -> Vec<(String, String)> {
+fn files() -> Vec<(String, &'static str)> {
     let mut files = Vec::new();
     for target in &TARGETS {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/ptx").join(target.name);
-        for entry in std::fs::read_dir(&dir).expect("the folder is there") {
-            let path = entry.expect("a file").path();
-            files.push((path.display().to_string(), std::fs::read_to_string(&path).expect("text")));
-        }
+        let modules = target.modules().expect("they unpack");
+        files.extend(modules.into_iter().map(|(module, text)| (format!("{}/{module}.ptx", target.name), text)));
     }
     assert!(files.len() > 20);
     files

@@ -8,16 +8,18 @@ use anyhow::{Result, anyhow, bail};
 use crate::audit::ptxas::{self, Ptxas};
 use crate::audit::table::{self, Usages};
 use crate::audit::{Failure, rules};
+use crate::packs;
 use crate::shell;
 
-/// Audits host/ptx, then writes or compares host/ptx/AUDIT.md.
+/// Audits the text of host/ptx, and leaves it in target/ptx/text; then writes or compares host/ptx/AUDIT.md.
 ///
 /// # Errors
 ///
 /// When a kernel breaks a rule, there is no `ptxas`, or `check` finds another table.
 pub fn run(check: bool) -> Result<()> {
-    let dir = shell::root().join("host/ptx");
-    let Audited { table: fresh, ptxas } = audit(&dir)?;
+    let dir = packs::committed();
+    let text = packs::leave_text(&packs::unpack(&packs::read(&dir)?)?)?;
+    let Audited { table: fresh, ptxas } = audit(&text)?;
     let file = dir.join("AUDIT.md");
     if !check {
         if ptxas.is_none() {

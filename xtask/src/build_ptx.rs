@@ -1,11 +1,10 @@
 //! `build-ptx [--check]`: host/ptx from kernels-gpu. What the compiler is asked and what it answers is in [`codegen`].
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
+use crate::packs::{self, Files, Packs};
 use crate::{audit_ptx, shell};
 
 pub mod codegen;
@@ -23,51 +22,40 @@ const MEND: &str = "cargo xtask build-ptx && cargo xtask audit-ptx";
 ///
 /// When there is no compiler, the build fails, or `check` finds a difference.
 pub fn run(check: bool) -> Result<()> {
-    let dir = shell::root().join("host/ptx");
-    let committed = read(&dir)?;
+    let dir = packs::committed();
+    let packed = packs::read(&dir)?;
+    let committed = match packs::unpack(&packed) {
+        Err(error) if !check => {
+            println!("build-ptx: {error:#}; all is built anew");
+            Files::new()
+        }
+        unpacked => unpacked?,
+    };
     let compiler = Compiler::find(committed.values().find_map(|text| split::version_in(text)))?;
     println!("build-ptx: {compiler}");
     let built = codegen::build(&compiler)?;
     if !check {
-        return write(&dir, &committed, &built);
+        let text = packs::leave_text(&built)?;
+        println!("build-ptx: the text is in {}", text.display());
+        return packs::write(&dir, &packs::pack(&built)?);
     }
     // One file of this compiler is enough: then all must be, as one build makes them all.
     if committed.is_empty() || committed.values().any(|text| split::version_in(text) == Some(&compiler.version)) {
         compare(&committed, &built)?;
-        println!("build-ptx: {} files are, byte for byte, what this compiler makes", built.len());
+        compare_packs(&packed, &packs::pack(&committed)?)?;
+        println!(
+            "build-ptx: {} files in {} packs are, byte for byte, what this compiler makes",
+            built.len(),
+            packed.len()
+        );
         return Ok(());
     }
-    println!(
-        "build-ptx: host/ptx was made by another compiler; its bytes cannot be compared, so this build is audited"
-    );
+    println!("build-ptx: host/ptx was made by another compiler; its text cannot be compared, so this build is audited");
     same_kernels(&committed, &built)?;
+    compare_packs(&packed, &packs::pack(&committed)?)?;
     let fresh = shell::target()?.join("ptx/fresh");
-    shell::remove_dir(&fresh)?;
-    write(&fresh, &BTreeMap::new(), &built)?;
+    packs::write_text(&fresh, &built)?;
     audit_ptx::audit(&fresh).map(|_| ())
-}
-
-/// Files by their path in host/ptx.
-type Files = BTreeMap<PathBuf, String>;
-
-fn read(dir: &Path) -> Result<Files> {
-    let mut files = Files::new();
-    for file in shell::files(dir, "ptx")? {
-        files.insert(file.strip_prefix(dir)?.to_path_buf(), shell::text(&file)?);
-    }
-    Ok(files)
-}
-
-fn write(dir: &Path, old: &Files, new: &Files) -> Result<()> {
-    for (file, text) in new {
-        shell::write(&dir.join(file), text)?;
-        println!("{:>9} bytes {}", text.len(), file.display());
-    }
-    for stale in old.keys().filter(|file| !new.contains_key(*file)) {
-        fs::remove_file(dir.join(stale))?;
-        println!("  removed       {}", stale.display());
-    }
-    Ok(())
 }
 
 fn compare(committed: &Files, built: &Files) -> Result<()> {
@@ -75,15 +63,26 @@ fn compare(committed: &Files, built: &Files) -> Result<()> {
     for (file, text) in built {
         match committed.get(file) {
             Some(old) if old == text => {}
-            Some(old) => {
-                wrong.push(format!("host/ptx/{}:{} is out of date", file.display(), first_difference(old, text)))
-            }
-            None => wrong.push(format!("host/ptx/{} is missing", file.display())),
+            Some(old) => wrong.push(format!("{}:{} is out of date", place(file), first_difference(old, text))),
+            None => wrong.push(format!("{} is missing", place(file))),
         }
     }
     let stale = committed.keys().filter(|file| !built.contains_key(*file));
-    wrong.extend(stale.map(|file| format!("host/ptx/{} belongs to no kernel", file.display())));
+    wrong.extend(stale.map(|file| format!("{} belongs to no kernel", place(file))));
     report(&wrong)
+}
+
+/// Where `file` is committed.
+fn place(file: &Path) -> String {
+    format!("host/ptx/{}: {}", packs::pack_of(file), file.display())
+}
+
+/// That packs of the right text have the right bytes: nobody can read them, so there is one way to pack.
+fn compare_packs(committed: &Packs, packed: &Packs) -> Result<()> {
+    let differs = packed.iter().filter(|(name, bytes)| committed.get(*name) != Some(*bytes));
+    let differs = differs.map(|(name, _)| format!("host/ptx/{name} has the right text, packed in another way"));
+    let empty = committed.keys().filter(|name| !packed.contains_key(*name));
+    report(&differs.chain(empty.map(|name| format!("host/ptx/{name} has nothing in it"))).collect::<Vec<_>>())
 }
 
 /// That `built` has the files and kernels of `committed`: what another compiler's build can be asked.
@@ -127,11 +126,30 @@ mod tests {
         let built = files(&[("sm_90/a.ptx", "1\n2\n"), ("sm_90/b.ptx", "")]);
         let committed = files(&[("sm_90/a.ptx", "1\n3\n"), ("sm_90/c.ptx", "")]);
         let said = compare(&committed, &built).unwrap_err().to_string();
-        for part in ["sm_90/a.ptx:2 is out of date", "sm_90/b.ptx is missing", "sm_90/c.ptx belongs to no kernel", MEND]
-        {
+        for part in [
+            "host/ptx/a.tar.zst: sm_90/a.ptx:2 is out of date",
+            "sm_90/b.ptx is missing",
+            "sm_90/c.ptx belongs to no kernel",
+            MEND,
+        ] {
             assert!(said.contains(part), "{said}");
         }
         compare(&built, &built).unwrap();
+    }
+
+    #[test]
+    fn a_pack_of_other_bytes_is_named_with_what_mends_it() {
+        let packs = |list: &[(&str, &[u8])]| -> Packs {
+            list.iter().map(|(name, bytes)| (name.to_string(), bytes.to_vec())).collect()
+        };
+        let right = packs(&[("a.tar.zst", b"1"), ("b.tar.zst", b"2")]);
+        compare_packs(&right, &right).unwrap();
+        let wrong = packs(&[("a.tar.zst", b"1"), ("b.tar.zst", b"3"), ("c.tar.zst", b"")]);
+        let said = compare_packs(&wrong, &right).unwrap_err().to_string();
+        for part in ["b.tar.zst has the right text", "c.tar.zst has nothing in it", MEND] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert!(!said.contains("a.tar.zst"), "{said}");
     }
 
     #[test]
@@ -144,19 +162,5 @@ mod tests {
             assert!(said.contains(part), "{said}");
         }
         same_kernels(&built, &built).unwrap();
-    }
-
-    #[test]
-    fn stale_files_go_and_the_table_stays() {
-        let dir = shell::target().unwrap().join("test-build-ptx");
-        shell::remove_dir(&dir).unwrap();
-        let old = files(&[("sm_90/a.ptx", "old"), ("sm_80/b.ptx", "old")]);
-        write(&dir, &Files::new(), &old).unwrap();
-        shell::write(&dir.join("AUDIT.md"), "table").unwrap();
-        let new = files(&[("sm_90/a.ptx", "new")]);
-        write(&dir, &read(&dir).unwrap(), &new).unwrap();
-        assert_eq!(read(&dir).unwrap(), new);
-        assert!(dir.join("AUDIT.md").is_file());
-        shell::remove_dir(&dir).unwrap();
     }
 }

@@ -15,6 +15,7 @@ mod examples;
 mod fuzz;
 mod model;
 mod mpi;
+mod packs;
 mod shell;
 mod test;
 mod tidy;
@@ -23,13 +24,13 @@ mod tidy;
 #[derive(Parser)]
 #[command(name = "cargo xtask")]
 enum Command {
-    /// Build host/ptx from kernels-gpu with rustc's NVPTX back end
+    /// Build host/ptx from kernels-gpu with rustc's NVPTX back end, and leave its text in target/ptx/text
     BuildPtx {
         /// Write nothing; fail if the committed files are not what the sources give
         #[arg(long)]
         check: bool,
     },
-    /// Check the instructions of host/ptx and write host/ptx/AUDIT.md
+    /// Check the instructions of host/ptx, write host/ptx/AUDIT.md, and leave the text in target/ptx/text
     AuditPtx {
         /// Write nothing; fail if the committed table is not that of the files
         #[arg(long)]

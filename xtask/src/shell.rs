@@ -112,19 +112,20 @@ pub fn text(file: &Path) -> Result<String> {
     fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// Writes `text` to `file` if it is not what it has, so that nothing is rebuilt for nothing; makes its folder.
+/// Writes `bytes` to `file` if it is not what it has, so that nothing is rebuilt for nothing; makes its folder.
 ///
 /// # Errors
 ///
 /// When the folder or the file cannot be written; names the file.
-pub fn write(file: &Path, text: &str) -> Result<()> {
-    if fs::read_to_string(file).is_ok_and(|old| old == text) {
+pub fn write(file: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    let bytes = bytes.as_ref();
+    if fs::read(file).is_ok_and(|old| old == bytes) {
         return Ok(());
     }
     if let Some(dir) = file.parent() {
         fs::create_dir_all(dir)?;
     }
-    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Removes `dir` with all it holds, if it is there.

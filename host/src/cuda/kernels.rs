@@ -55,9 +55,10 @@ impl Kernels {
         }
         let (major, minor) = device.compute_capability;
         let target = ptx::target((major, minor)).ok_or(Error::TooOld { ordinal: device.ordinal, major, minor })?;
-        let module = Module::load(context, &target.select(&entry_points)?).map_err(|error| {
+        let text = target.select(&entry_points)?;
+        let module = Module::load(context, &text).map_err(|error| {
             Error::PtxRefused(Box::new(PtxRefused {
-                ptx_version: target.ptx_version().to_owned(),
+                ptx_version: ptx::version(&text).to_owned(),
                 target: target.name.to_owned(),
                 driver_version: driver::open().map_or((0, 0), |driver| driver.version()),
                 log: error.log,

@@ -6,7 +6,7 @@
 //! | `raw.rs` | one checked function for each driver call; the only floor that names `cust::sys` |
 //! | `device.rs`, `stream.rs`, `graph.rs` | what users meet: GPUs, streams of anybody, captured graphs |
 //! | `peer.rs` | which GPU can reach which |
-//! | `ptx.rs` | the embedded PTX: which file for which GPU, and the entry points that are wanted of it |
+//! | `ptx.rs`, `ptx/` | the embedded PTX: which file for which GPU, and the entry points that are wanted of it; how it is unpacked |
 //! | `kernels.rs` | the kernels of a communicator, loaded on one GPU |
 //! | `residency.rs` | how many blocks each communicator may hold of a GPU |
 //! | `prepare.rs` | what has to be there before ranks can run |

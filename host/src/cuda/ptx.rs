@@ -1,7 +1,7 @@
 //! The embedded PTX: which file serves a GPU, and a module of only those entry points that are wanted.
 //!
 //! The driver compiles PTX when it loads a module, at about 6 ms a kilobyte where its cache is cold. So what it gets is
-//! put together from a file's header and the entry points that a communicator declares.
+//! put together from a file's header and the entry points that a communicator declares. Files are embedded compressed: see `ptx/pack.rs`.
 
 use std::collections::HashSet;
 
@@ -9,6 +9,10 @@ use allfold_kernels::protocol::entry_point::EntryPoint;
 
 use crate::cuda::DriverError;
 use crate::error::{Error, Result};
+
+mod pack;
+
+use pack::Unpacked;
 
 /// PTX that the driver did not take.
 #[derive(Debug, thiserror::Error)]
@@ -36,36 +40,14 @@ pub struct Target {
     pub name: &'static str,
     /// The least compute capability that can run it; every later one can, too.
     pub compute_capability: (u32, u32),
-    /// Module name and text.
-    modules: &'static [(&'static str, &'static str)],
-}
-
-/// A file's text. Fuzzing goes without: it is much, and a compiler takes very long to instrument it.
-macro_rules! text {
-    ($($part:expr),*) => {
-        if cfg!(fuzzing) { "" } else { include_str!(concat!($($part),*)) }
-    };
-}
-
-macro_rules! target {
-    ($name:literal, $compute_capability:expr, $($module:literal)*) => {
-        Target {
-            name: $name,
-            compute_capability: $compute_capability,
-            modules: &[$(($module, text!("../../ptx/", $name, "/", $module, ".ptx"))),*],
-        }
-    };
-    ($name:literal, $compute_capability:expr) => {
-        target!(
-            $name, $compute_capability,
-            "f32" "f32_captured" "f32_presets" "f32_verify" "f16" "f16_captured" "f16_presets" "f16_verify" "bf16" "bf16_captured"
-            "bf16_presets" "bf16_stress" "bf16_verify" "i32" "i32_captured" "i32_presets" "i32_verify"
-        )
-    };
+    /// `.version` of each of its files.
+    ptx_version: &'static str,
+    /// The text of its files, as far as it was wanted.
+    unpacked: Unpacked,
 }
 
 /// All targets, the newest first.
-pub static TARGETS: [Target; 2] = [target!("sm_90", (9, 0)), target!("sm_80", (8, 0))];
+pub static TARGETS: [Target; 2] = [Target::new("sm_90", (9, 0), "7.8"), Target::new("sm_80", (8, 0), "7.0")];
 
 /// The newest target that a GPU of this compute capability can run.
 pub fn target(compute_capability: (u32, u32)) -> Option<&'static Target> {
@@ -73,6 +55,10 @@ pub fn target(compute_capability: (u32, u32)) -> Option<&'static Target> {
 }
 
 impl Target {
+    const fn new(name: &'static str, compute_capability: (u32, u32), ptx_version: &'static str) -> Target {
+        Target { name, compute_capability, ptx_version, unpacked: Unpacked::nothing() }
+    }
+
     /// Whether its kernels wait by themselves for what is before them in their stream: the machine of `kernels-gpu` has the
     /// instruction from sm_90 on.
     pub fn waits(&self) -> bool {
@@ -81,13 +67,24 @@ impl Target {
 
     /// The PTX version that the files are written in, as `7.8`.
     pub fn ptx_version(&self) -> &'static str {
-        self.modules.first().map_or(UNKNOWN, |&(_, text)| version(text))
+        self.ptx_version
+    }
+
+    /// All its files: the name of each module, as `bf16_presets`, and its text, many megabytes in all. The first call unpacks what
+    /// [`select`](Target::select) has not, which takes a tenth of a second or two.
+    ///
+    /// # Errors
+    /// [`Error::PtxDamaged`] when something does not unpack.
+    pub fn modules(&self) -> Result<Vec<(&str, &str)>> {
+        self.unpacked.modules(self.name)
     }
 
     /// One module with just these entry points, which may come from several files; those that share a kernel get one.
     ///
+    /// The first call for a dtype unpacks its text, in some 30 ms, and the text stays: 4 MB a dtype.
+    ///
     /// # Errors
-    /// [`Error::NoKernel`] when one of them is not in the files.
+    /// [`Error::NoKernel`] when one of them is not in the files, [`Error::PtxDamaged`] when these do not unpack.
     pub fn select(&self, entry_points: &[EntryPoint]) -> Result<String> {
         let mut module = String::new();
         let mut names = HashSet::new();
@@ -97,7 +94,7 @@ impl Target {
             }
             let missing = || Error::NoKernel { name: entry_point.to_string(), dtype: entry_point.dtype() };
             let file = entry_point.module().to_string();
-            let &(_, text) = self.modules.iter().find(|(name, _)| *name == file).ok_or_else(missing)?;
+            let text = self.unpacked.text(self.name, &file)?.ok_or_else(missing)?;
             if module.is_empty() {
                 module.push_str(header(text));
             }
@@ -168,8 +165,23 @@ mod tests {
                 assert_eq!(module.matches(".entry ").count(), 1, "{entry_point}");
                 assert!(module.ends_with("\n}\n"), "{entry_point}");
             }
-            let there: usize = target.modules.iter().map(|(_, text)| text.matches(".visible .entry ").count()).sum();
+            let modules = target.modules().expect("they unpack");
+            let there: usize = modules.iter().map(|(_, text)| text.matches(".visible .entry ").count()).sum();
             assert_eq!(there, names.len(), "{}", target.name);
+        }
+    }
+
+    #[test]
+    fn every_file_has_the_header_of_its_target() {
+        for target in &TARGETS {
+            for (name, text) in target.modules().expect("they unpack") {
+                let head = header(text);
+                assert!(head.starts_with("// allfold: ") && text.ends_with("\n}\n"), "{name} for {}", target.name);
+                assert_eq!(version(head), target.ptx_version(), "{name} for {}", target.name);
+                let of = head.lines().find_map(|line| line.strip_prefix(".target "));
+                assert_eq!(of, Some(target.name), "{name}");
+                assert!(text[head.len()..].starts_with(&format!(".visible .entry {name}__")), "{name}");
+            }
         }
     }
 

@@ -4,18 +4,13 @@ use std::collections::BTreeSet;
 
 use super::parse::Module;
 use super::rules;
-use crate::shell;
+use crate::packs;
 
-/// The files of host/ptx: their path from there, and their text.
+/// The files of host/ptx: their path, and their text.
 fn committed() -> Vec<(String, String)> {
-    let dir = shell::root().join("host/ptx");
-    let files = shell::files(&dir, "ptx").unwrap().into_iter().map(|path| {
-        let name = path.strip_prefix(&dir).unwrap().to_string_lossy().into_owned();
-        (name, shell::text(&path).unwrap())
-    });
-    let files: Vec<_> = files.collect();
+    let files = packs::unpack(&packs::read(&packs::committed()).unwrap()).unwrap();
     assert!(files.len() > 20, "{} files", files.len());
-    files
+    files.into_iter().map(|(path, text)| (path.to_string_lossy().into_owned(), text)).collect()
 }
 
 /// All opcodes of a file with the names of their accesses, as far as they order something or pass between ranks; and whether its

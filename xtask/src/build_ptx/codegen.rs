@@ -2,7 +2,6 @@
 //!
 //! Someone who has another one (rust-cuda's, say) changes `build` here to hand over its assembly.
 
-use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use anyhow::{Result, bail};
 
 use super::compiler::Compiler;
 use super::split;
+use crate::packs::Files;
 use crate::shell;
 
 /// GPU architectures, each with the oldest PTX version that serves: the older the version, the older the driver that
@@ -29,14 +29,14 @@ const PROFILE: [(&str, &str); 7] = [
     ("incremental", "false"),
 ];
 
-/// Builds kernels-gpu for each architecture: the modules by their path in host/ptx.
+/// Builds kernels-gpu for each architecture: the text of each module.
 ///
 /// # Errors
 ///
 /// When the compiler fails, or its output has what no module may have.
-pub fn build(compiler: &Compiler) -> Result<BTreeMap<PathBuf, String>> {
+pub fn build(compiler: &Compiler) -> Result<Files> {
     let dir = shell::target()?.join("ptx");
-    let mut modules = BTreeMap::new();
+    let mut modules = Files::new();
     for (sm, ptx) in ARCHITECTURES {
         println!("build-ptx: core and kernels for {sm} …");
         let flags = format!("-Ctarget-cpu={sm} -Ctarget-feature=+{ptx}");
