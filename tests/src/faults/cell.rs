@@ -1,4 +1,6 @@
 //! One fault, at one place of one run of ranks: what happens, what each rank gets, and that those who are left go on together.
+//!
+//! Long: the kinds of faults that one run of ranks can have, each beside what it has to come to.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

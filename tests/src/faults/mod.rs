@@ -32,7 +32,7 @@ mod together;
 mod watchdog;
 
 pub use cell::{Cell, Facts, KILLED, now};
-pub use driver::driver;
+pub use driver::{allocations, driver};
 pub use ground::{Ground, RankMemory};
 pub use kinds::{Fault, Phase};
 pub use program::{Faults, Part};

@@ -1,5 +1,7 @@
 //! Cells of one communicator over all GPUs of this process: streams that come late, GPUs that others keep busy, blocks that find no
 //! room, calls on other streams.
+//!
+//! Long: the kinds that only GPUs have, each beside how it is brought about.
 
 use std::time::{Duration, Instant};
 
@@ -11,6 +13,7 @@ use super::busy::Busy;
 use super::kinds::LONG;
 use super::rank::{BYTES, Call};
 use super::{Facts, Ground, RankMemory, Report, Watchdog, now};
+use crate::soft;
 
 /// How calls are done.
 const FORMS: [(Algorithm, InputMode); 6] = [
@@ -59,8 +62,8 @@ impl Kind {
 
     fn timeout(self) -> Duration {
         match self {
-            Kind::AbsentStream | Kind::Beside => Duration::from_millis(100),
-            Kind::Busy { long: false, .. } => Duration::from_millis(50),
+            Kind::AbsentStream | Kind::Beside => millis(100),
+            Kind::Busy { long: false, .. } => millis(50),
             Kind::LateStream
             | Kind::Busy { long: true, .. }
             | Kind::NotResident
@@ -68,6 +71,11 @@ impl Kind {
             | Kind::OtherStream => LONG,
         }
     }
+}
+
+/// A time, longer where GPUs are of software.
+fn millis(number: u64) -> Duration {
+    Duration::from_millis(if soft::installed() { 4 * number } else { number })
 }
 
 /// A fault at a place.
@@ -206,7 +214,7 @@ impl Single {
         let came = match kind {
             Kind::LateStream | Kind::AbsentStream => {
                 let long = if kind == Kind::LateStream { 40 } else { 300 };
-                busy.hold_up(one.memories[victim].stream().context("a stream")?, Duration::from_millis(long))?;
+                busy.hold_up(one.memories[victim].stream().context("a stream")?, millis(long))?;
                 let begun = Instant::now();
                 one.launch(call, 2, None)??;
                 one.wait(call, 2, victim, begun)?
@@ -289,7 +297,7 @@ fn beside(gpus: &[u32], victim: usize, busy: &Busy, one: &mut One, call: Call) -
     let grid = Some((limits.max_blocks, limits.threads_of(Algorithm::OneShot)));
     let large = Call { algorithm: Algorithm::OneShot, input: InputMode::Copied, grid, ..call };
     other.good(large, 0).context("another communicator")?;
-    busy.hold_up(other.memories[victim].stream().context("a stream")?, Duration::from_millis(150))?;
+    busy.hold_up(other.memories[victim].stream().context("a stream")?, millis(150))?;
     other.launch(large, 1, None)??;
     let begun = Instant::now();
     one.launch(call, 2, None)??;

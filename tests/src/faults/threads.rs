@@ -53,7 +53,7 @@ pub fn on_cpu(cells: &[Cell], report: &Report, watchdog: &Watchdog) {
 pub fn on_gpus(gpus: [u32; 2], cells: &[Cell], end: Instant, report: &Report, watchdog: &Watchdog) -> Result<()> {
     let grounds = gpus.map(Ground::Gpu);
     // Kept, so that no cell has to make them.
-    let _contexts = gpus.map(|gpu| Device::get(gpu).context("a GPU").and_then(|device| Ok(device.context()?)));
+    let _contexts = gpus.iter().map(|&gpu| Ok(Device::get(gpu)?.context()?)).collect::<allfold::Result<Vec<_>>>()?;
     for (number, &cell) in cells.iter().enumerate() {
         if Instant::now() > end || report.gives_up() {
             report.not_run(cells.len() - number);

@@ -18,6 +18,8 @@ mod memory;
 mod state;
 mod stream;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 pub use state::Live;
 
 /// How many there are.
@@ -26,7 +28,16 @@ pub const DEVICES: usize = 2;
 /// Puts them in the place of a driver's. False: driver calls were made already, or will go to others.
 pub fn install() -> bool {
     // SAFETY: the functions do what this crate asks of the driver's; whoever calls this has called none.
-    unsafe { allfold::driver_faults::give(functions::look_up, (13, 0)) }
+    let given = unsafe { allfold::driver_faults::give(functions::look_up, (13, 0)) };
+    INSTALLED.fetch_or(given, Ordering::Relaxed);
+    given
+}
+
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+
+/// Whether they are in a driver's place. Others may take the processors that they run on, and they are late then.
+pub fn installed() -> bool {
+    INSTALLED.load(Ordering::Relaxed)
 }
 
 /// What is there now of what a driver gives.

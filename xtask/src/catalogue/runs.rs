@@ -45,6 +45,7 @@ pub fn of_test(path: &str, text: &str) -> &'static str {
     match folders.iter().find(|(folder, _)| path.starts_with(folder)) {
         Some((_, what)) => what,
         None if has(&["host/ptx"]) => "PTX text",
+        None if has(&["soft::install"]) => "GPUs of software, and on GPUs by `suite --faults`",
         None if has(&["mod meet;"]) => "CPU processes",
         None if has(&["mod lone;"]) => "one rank of the kernels' source, alone",
         None if has(&["connect_cpu", "Communicator::cpu"]) => "CPU threads",
