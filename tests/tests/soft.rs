@@ -37,14 +37,14 @@ fn after(seconds: u64) -> Instant {
 #[test]
 fn a_driver_call_that_fails_is_a_typed_error_and_a_fresh_communicator_works() {
     let (gpus, report) = (gpus(), Report::default());
-    driver(&*gpus, after(40), &report, &Watchdog::default()).expect("stories in which nothing fails");
+    driver(&*gpus, after(15), &report, &Watchdog::default()).expect("stories in which nothing fails");
     check(&report, 100);
 }
 
 #[test]
 fn no_memory_in_a_start_up_is_a_typed_error_on_every_rank() {
     let (gpus, report) = (gpus(), Report::default());
-    allocations(&*gpus, after(40), &report, &Watchdog::default()).expect("communicators can be made");
+    allocations(&*gpus, after(15), &report, &Watchdog::default()).expect("communicators can be made");
     check(&report, 20);
 }
 
@@ -52,14 +52,14 @@ fn no_memory_in_a_start_up_is_a_typed_error_on_every_rank() {
 fn b42_b44_a_fault_of_a_rank_with_a_gpu_is_a_right_result_or_one_error_on_every_rank() {
     let (gpus, report) = (gpus(), Report::default());
     let cells = matrix::of_gpu_threads();
-    threads::on_gpus(*gpus, &cells[..cells.len() / 4], after(100), &report, &Watchdog::default()).expect("two GPUs");
+    threads::on_gpus(*gpus, &cells[..cells.len() / 4], after(40), &report, &Watchdog::default()).expect("two GPUs");
     check(&report, 40);
 }
 
 #[test]
 fn b27_b35_a_stream_that_is_late_a_gpu_that_is_busy_and_no_room_are_right_results_or_typed_errors() {
     let (gpus, report) = (gpus(), Report::default());
-    single(&*gpus, after(30), &report, &Watchdog::default()).expect("something to be busy with");
+    single(&*gpus, after(15), &report, &Watchdog::default()).expect("something to be busy with");
     check(&report, 20);
 }
 
