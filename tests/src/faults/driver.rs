@@ -161,12 +161,11 @@ impl Sweep {
         };
         ensure!(right, "got {said:?}");
         for other in others.iter().flatten() {
-            let right = match other {
-                Error::RankFailed { rank, .. } | Error::PeerGone { rank } => Some(*rank) == self.victim,
-                Error::Rendezvous(_) | Error::Ended(_) => true,
-                Error::Timeout { missing, .. } => self.victim.is_some_and(|victim| missing.contains(&victim)),
-                _ => false,
-            };
+            let named = |rank: &u32| Some(*rank) == self.victim;
+            // Of whoever left, or could not launch, nothing more may be known.
+            let right = matches!(other, Error::Rendezvous(_) | Error::Ended(_))
+                || matches!(other, Error::RankFailed { rank, .. } | Error::PeerGone { rank } if named(rank))
+                || matches!(other, Error::Timeout { missing, .. } if missing.iter().any(named));
             ensure!(right && said.is_some(), "another rank got {other:?}, and the one whose call failed {said:?}");
         }
         Ok(())
