@@ -186,12 +186,20 @@ fn gcd(one: usize, other: usize) -> usize {
     if other == 0 { one } else { gcd(other, one % other) }
 }
 
-/// The stories of ranks on `gpus`: told by one thread, and, where each rank has a GPU of its own, by a thread for each.
-fn sweeps(gpus: &[u32], making: bool) -> Result<Vec<Sweep>> {
+/// The stories of ranks on `gpus`: told by one thread, and, where each rank has a GPU of its own, by a thread for each. One that cannot
+/// be told has failed.
+fn sweeps(gpus: &[u32], making: bool, report: &Report, watchdog: &Watchdog) -> Vec<Sweep> {
     let apart = (1..gpus.len()).all(|at| !gpus[..at].contains(&gpus[at]));
     let victims = (0..gpus.len() as u32).filter(|_| apart && gpus.len() > 1).map(Some);
-    let named = |victim| Sweep::new(gpus, victim, making).with_context(|| format!("victim {victim:?}"));
-    [None].into_iter().chain(victims).map(named).collect()
+    let mut sweeps = Vec::new();
+    for victim in [None].into_iter().chain(victims) {
+        let named = format!("a story in which nothing fails, victim {victim:?}");
+        match watchdog.during(&named, || Sweep::new(gpus, victim, making)) {
+            Ok(sweep) => sweeps.push(sweep),
+            Err(error) => report.add("no story", &named, Err(error)),
+        }
+    }
+    sweeps
 }
 
 /// Kept, so that no story has to make the contexts of `gpus`.
@@ -207,10 +215,10 @@ pub(super) fn context_of(gpu: u32) -> Result<Context> {
 /// Lets each driver call of each story fail in turn, until `end`: then those that are left are counted, and are spread over all.
 ///
 /// # Errors
-/// A story cannot be told at all.
+/// The GPUs cannot be had.
 pub fn driver(gpus: &[u32], end: Instant, report: &Report, watchdog: &Watchdog) -> Result<()> {
     let _contexts = contexts(gpus)?;
-    let sweeps = watchdog.during("counting driver calls", || sweeps(gpus, false))?;
+    let sweeps = sweeps(gpus, false, report, watchdog);
     let all: usize = sweeps.iter().map(|sweep| sweep.names.len()).sum();
     // Most calls only make a context current. They come last; and each story gets its share of whatever time there is.
     let mut order: Vec<_> = sweeps
@@ -249,10 +257,10 @@ pub fn driver(gpus: &[u32], end: Instant, report: &Report, watchdog: &Watchdog) 
 /// Lets each allocation of a start-up fail.
 ///
 /// # Errors
-/// A communicator cannot be made at all.
+/// The GPUs cannot be had.
 pub fn allocations(gpus: &[u32], end: Instant, report: &Report, watchdog: &Watchdog) -> Result<()> {
     let _contexts = contexts(gpus)?;
-    for sweep in watchdog.during("counting allocations", || sweeps(gpus, true))? {
+    for sweep in sweeps(gpus, true, report, watchdog) {
         let takes: Vec<_> = (0..sweep.names.len()).filter(|&number| TAKE.contains(&sweep.names[number])).collect();
         for (place, &number) in takes.iter().enumerate() {
             if Instant::now() > end || report.gives_up() {
