@@ -179,6 +179,8 @@
 //!
 //! `cli` (default): the program `allfold` and what only it depends on. The library needs none of it.
 //!
+//! `driver-faults`: for this crate's own tests, and no part of what is promised: driver calls that fail where a test wants it.
+//!
 //! `mpi`: `rendezvous::Mpi`, where processes meet that MPI has started; by the crate `mpi`, which is part of what users see. To build
 //! it takes an MPI with its compiler `mpicc`, and `libclang`. Tested with Open MPI 4.1, as Debian 12 has it.
 

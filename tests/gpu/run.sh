@@ -46,10 +46,10 @@ fi
 # Ranks, streams and driver calls that fail. Each part is a program of its own: what one of them does to a context is not found
 # by the next. A part ends in time by itself, and counts what it had no time for.
 if [ "$gpus" -ge 2 ]; then
-    on=0,1 parts="threads gpus processes driver"
+    on=0,1 parts="pairs gpus processes threads driver"
 else
     # Ranks that are threads need a GPU each.
-    on=0,0 parts="gpus processes driver"
+    on=0,0 parts="pairs gpus processes driver"
 fi
 for part in $parts; do
     step "faults-$part" 130 "$here/suite" --backend cuda --devices "$on" --faults "$part" --seconds 80 --limit 120

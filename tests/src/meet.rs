@@ -56,7 +56,15 @@ impl Guest {
     /// # Errors
     /// They do not come until `deadline`.
     pub fn join(&self, deadline: Instant) -> Result<Unix, RendezvousError> {
-        Unix::join(self.folder.join("socket"), self.rank, self.world, &self.secret, deadline)
+        self.join_at("socket", deadline)
+    }
+
+    /// Meets the others once more, at a socket of another name.
+    ///
+    /// # Errors
+    /// As [`Guest::join`].
+    pub fn join_at(&self, name: &str, deadline: Instant) -> Result<Unix, RendezvousError> {
+        Unix::join(self.folder.join(name), self.rank, self.world, &self.secret, deadline)
     }
 
     /// Meets the others, who have met when this returns.

@@ -38,6 +38,24 @@ fn it_runs_as_many_stress_calls_as_asked_for() {
 }
 
 #[test]
+fn it_lets_ranks_fail_and_says_what_came_of_it() {
+    let of = |filter: &str, limit: &str| {
+        suite(&["--backend", "cpu", "--faults", "threads,gpus", "--filter", filter, "--limit", limit])
+    };
+    let output = of("fault: Late, phase: First", "60");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("SKIPPED: the CPU has no driver"), "{said}");
+    assert!(said.lines().any(|line| line.starts_with("faults: 15 cells, 0 failed; ")), "{said}");
+    // Nothing is no success, and what takes too long is ended.
+    assert_eq!(of("no such fault", "60").status.code(), Some(1));
+    let output = of("fault: Absent", "1");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("STUCK after 1s, for ") && said.contains("in: absent: Cell { fault: Absent"), "{said}");
+}
+
+#[test]
 fn it_refuses_what_it_cannot_do() {
     for arguments in [
         &["--backend", "cpu", "--filter", "no such property"][..],

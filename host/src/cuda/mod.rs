@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `driver.rs` | opens `libcuda.so.1`; the driver's functions under their own names |
+//! | `driver.rs` | opens `libcuda.so.1`; the driver's functions under their own names; `driver/faults.rs` lets them fail, for tests |
 //! | `raw.rs` | one checked function for each driver call; the only floor that names `cust::sys` |
 //! | `device.rs`, `stream.rs`, `graph.rs` | what users meet: GPUs, streams of anybody, captured graphs |
 //! | `peer.rs` | which GPU can reach which |

@@ -161,12 +161,11 @@ impl Sweep {
         };
         ensure!(right, "got {said:?}");
         for other in others.iter().flatten() {
-            let right = match other {
-                Error::RankFailed { rank, .. } | Error::PeerGone { rank } => Some(*rank) == self.victim,
-                Error::Rendezvous(_) | Error::Ended(_) => true,
-                Error::Timeout { missing, .. } => self.victim.is_some_and(|victim| missing.contains(&victim)),
-                _ => false,
-            };
+            let named = |rank: &u32| Some(*rank) == self.victim;
+            // Of whoever left, or could not launch, nothing more may be known.
+            let right = matches!(other, Error::Rendezvous(_) | Error::Ended(_))
+                || matches!(other, Error::RankFailed { rank, .. } | Error::PeerGone { rank } if named(rank))
+                || matches!(other, Error::Timeout { missing, .. } if missing.iter().any(named));
             ensure!(right && said.is_some(), "another rank got {other:?}, and the one whose call failed {said:?}");
         }
         Ok(())
@@ -187,12 +186,20 @@ fn gcd(one: usize, other: usize) -> usize {
     if other == 0 { one } else { gcd(other, one % other) }
 }
 
-/// The stories of ranks on `gpus`: told by one thread, and, where each rank has a GPU of its own, by a thread for each.
-fn sweeps(gpus: &[u32], making: bool) -> Result<Vec<Sweep>> {
+/// The stories of ranks on `gpus`: told by one thread, and, where each rank has a GPU of its own, by a thread for each. One that cannot
+/// be told has failed.
+fn sweeps(gpus: &[u32], making: bool, report: &Report, watchdog: &Watchdog) -> Vec<Sweep> {
     let apart = (1..gpus.len()).all(|at| !gpus[..at].contains(&gpus[at]));
     let victims = (0..gpus.len() as u32).filter(|_| apart && gpus.len() > 1).map(Some);
-    let named = |victim| Sweep::new(gpus, victim, making).with_context(|| format!("victim {victim:?}"));
-    [None].into_iter().chain(victims).map(named).collect()
+    let mut sweeps = Vec::new();
+    for victim in [None].into_iter().chain(victims) {
+        let named = format!("a story in which nothing fails, victim {victim:?}");
+        match watchdog.during(&named, || Sweep::new(gpus, victim, making)) {
+            Ok(sweep) => sweeps.push(sweep),
+            Err(error) => report.add("no story", &named, Err(error)),
+        }
+    }
+    sweeps
 }
 
 /// Kept, so that no story has to make the contexts of `gpus`.
@@ -208,10 +215,10 @@ pub(super) fn context_of(gpu: u32) -> Result<Context> {
 /// Lets each driver call of each story fail in turn, until `end`: then those that are left are counted, and are spread over all.
 ///
 /// # Errors
-/// A story cannot be told at all.
+/// The GPUs cannot be had.
 pub fn driver(gpus: &[u32], end: Instant, report: &Report, watchdog: &Watchdog) -> Result<()> {
     let _contexts = contexts(gpus)?;
-    let sweeps = watchdog.during("counting driver calls", || sweeps(gpus, false))?;
+    let sweeps = sweeps(gpus, false, report, watchdog);
     let all: usize = sweeps.iter().map(|sweep| sweep.names.len()).sum();
     // Most calls only make a context current. They come last; and each story gets its share of whatever time there is.
     let mut order: Vec<_> = sweeps
@@ -250,10 +257,10 @@ pub fn driver(gpus: &[u32], end: Instant, report: &Report, watchdog: &Watchdog) 
 /// Lets each allocation of a start-up fail.
 ///
 /// # Errors
-/// A communicator cannot be made at all.
+/// The GPUs cannot be had.
 pub fn allocations(gpus: &[u32], end: Instant, report: &Report, watchdog: &Watchdog) -> Result<()> {
     let _contexts = contexts(gpus)?;
-    for sweep in watchdog.during("counting allocations", || sweeps(gpus, true))? {
+    for sweep in sweeps(gpus, true, report, watchdog) {
         let takes: Vec<_> = (0..sweep.names.len()).filter(|&number| TAKE.contains(&sweep.names[number])).collect();
         for (place, &number) in takes.iter().enumerate() {
             if Instant::now() > end || report.gives_up() {

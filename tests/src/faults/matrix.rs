@@ -72,9 +72,9 @@ pub fn of_cpu_threads() -> Vec<Cell> {
     cells
 }
 
-/// Of threads with a GPU each: every fault in every phase befalls either rank, by some of the forms. The first of them are a
+/// Of two ranks with a GPU each: every fault in every phase befalls either rank, by some of the forms. The first third of them is a
 /// little of everything.
-pub fn of_gpu_threads() -> Vec<Cell> {
+pub fn of_gpu_pairs() -> Vec<Cell> {
     const EACH: usize = 3;
     let mut cells = Vec::new();
     for turn in 0..EACH {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn every_fault_of_a_rank_is_there_in_every_phase_whoever_it_befalls() {
-        let (cpu, gpu) = (of_cpu_threads(), of_gpu_threads());
+        let (cpu, gpu) = (of_cpu_threads(), of_gpu_pairs());
         for fault in FAULTS {
             for phase in PHASES.into_iter().filter(|phase| *phase != Phase::Within) {
                 let of = |cells: &[Cell], victim| {

@@ -7,10 +7,10 @@
 //! |---|---|
 //! | `kinds.rs` | the faults of a rank, and where in a run they befall it |
 //! | `ground.rs`, `rank.rs` | what a rank runs on, its memory, and its calls |
-//! | `cell.rs` | one fault, at one place of one run |
+//! | `cell.rs`, `judge.rs` | one fault, at one place of one run, and what it has to come to |
 //! | `matrix.rs` | which cells there are |
-//! | `threads.rs`, `processes.rs` | cells whose ranks are threads, and processes |
-//! | `single.rs`, `busy.rs` | cells of one communicator over all GPUs of a process, and kernels that keep those busy |
+//! | `threads.rs`, `processes.rs`, `pairs.rs` | cells whose ranks are threads, processes of their own, and two processes that stay |
+//! | `single.rs`, `one.rs`, `busy.rs` | cells of one communicator over all GPUs of a process, and kernels that keep those busy |
 //! | `driver.rs`, `story.rs`, `together.rs` | a story in which one driver call fails, each in turn; told by one thread, and by a thread for each rank |
 //! | `report.rs`, `watchdog.rs` | what came of it, and an end to what does not end |
 //! | `program.rs` | all of it as a program |
@@ -19,8 +19,11 @@ mod busy;
 mod cell;
 mod driver;
 mod ground;
+mod judge;
 mod kinds;
 pub mod matrix;
+mod one;
+mod pairs;
 pub mod processes;
 mod program;
 mod rank;

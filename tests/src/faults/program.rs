@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
-use super::{Cell, Ground, Report, Watchdog, driver, matrix, processes, single, threads};
+use super::{Cell, Ground, Report, Watchdog, driver, matrix, pairs, processes, single, threads};
 
 /// Which of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
-    /// Ranks that are threads, each with a communicator of its own.
+    /// Two ranks that are processes and stay: late, gone, aborting, making another call.
+    Pairs,
+    /// The same with ranks that are threads, each with a communicator of its own; on GPUs fewer of them.
     Threads,
     /// Ranks that are processes: killed, stopped, gone.
     Processes,
@@ -50,6 +52,18 @@ impl Faults {
         }
     }
 
+    /// What this program is asked again for, as a rank of `part` on GPUs of this list, or on the CPU.
+    fn again<'a>(&self, part: &'a str, gpus: &'a str) -> Vec<&'a str> {
+        let mut arguments = vec!["--faults", part];
+        arguments.extend(if gpus.is_empty() {
+            vec!["--backend", "cpu"]
+        } else {
+            vec!["--backend", "cuda", "--devices", gpus]
+        });
+        arguments.extend(self.soft.then_some("--soft"));
+        arguments
+    }
+
     /// Runs them on GPUs, a rank on each of `devices`, or, where there are none, on the CPU; of cells only those whose name contains
     /// `filter`. True: nothing failed.
     ///
@@ -63,12 +77,14 @@ impl Faults {
         };
         let report = Arc::new(Report::of(filter));
         let watchdog = Watchdog::start(Duration::from_secs(self.limit), Arc::clone(&report));
-        let cells = of_processes(gpus);
-        if let Some(right) = processes::as_rank(&cells, &grounds) {
+        let (cells, pairs) = (of_processes(gpus), matrix::of_gpu_pairs());
+        let end = Instant::now() + Duration::from_secs(self.seconds);
+        let rank = pairs::as_rank(&pairs, &grounds, end, &report);
+        if let Some(right) = rank.or_else(|| processes::as_rank(&cells, &grounds)) {
             return Ok(right);
         }
-        let named: Vec<_> = devices.iter().map(u32::to_string).collect();
-        println!("faults on {}", if gpus { format!("GPUs {}", named.join(",")) } else { "the CPU".to_owned() });
+        let named = devices.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        println!("faults on {}", if gpus { format!("GPUs {named}") } else { "the CPU".to_owned() });
         // Of two ranks that are threads each has a GPU of its own.
         let two = devices.iter().position(|device| *device != devices[0]).map(|other| [devices[0], devices[other]]);
         for part in self.wanted() {
@@ -81,22 +97,23 @@ impl Faults {
                 (Part::Threads, true, Some(two)) => watchdog
                     .during("a first communicator", || threads::warm(two))
                     .map(|took| report.note(format!("a first communicator took {took:.1?}")))
-                    .and_then(|()| threads::on_gpus(two, &threads::cells_of_gpus(), end, &report, &watchdog)),
+                    .and_then(|()| threads::on_gpus(two, &pairs[..pairs.len() / 3], end, &report, &watchdog)),
                 (Part::Threads, true, None) => {
                     report
                         .note("threads: SKIPPED: ranks that are threads need a GPU each, and there is one".to_owned());
                     Ok(())
                 }
+                (Part::Pairs, ..) => {
+                    let (seconds, more) = (self.seconds.to_string(), (self.seconds + 50).to_string());
+                    let mut arguments = self.again("pairs", &named);
+                    arguments.extend(["--seconds", &*seconds, "--limit", &*more]);
+                    arguments.extend(filter.into_iter().flat_map(|filter| ["--filter", filter]));
+                    let time = Duration::from_secs(self.seconds);
+                    watchdog.during("pairs", || pairs::run_all(&pairs, &arguments, time, &report))
+                }
                 (Part::Processes, ..) => {
-                    let list = named.join(",");
-                    let mut arguments = vec!["--faults", "processes"];
-                    arguments.extend(if gpus {
-                        vec!["--backend", "cuda", "--devices", &*list]
-                    } else {
-                        vec!["--backend", "cpu"]
-                    });
+                    let mut arguments = self.again("processes", &named);
                     arguments.extend(["--limit", "60"]);
-                    arguments.extend(self.soft.then_some("--soft"));
                     processes::run_all(&cells, grounds[0], &arguments, self.at_once, end, &report, &watchdog);
                     Ok(())
                 }

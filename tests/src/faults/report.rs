@@ -66,9 +66,14 @@ impl Report {
         Report { filter: filter.map(str::to_owned), ..Report::default() }
     }
 
+    /// Whether a cell is wanted.
+    pub fn wants(&self, kind: &str, cell: &str) -> bool {
+        self.filter.as_ref().is_none_or(|part| kind.contains(part) || cell.contains(part))
+    }
+
     /// Runs a cell of `kind`, and notes what its ranks got, or why it failed. False: it is not among those that are wanted.
     pub fn run(&self, watchdog: &Watchdog, kind: &str, cell: &str, run: impl FnOnce() -> Result<Vec<Facts>>) -> bool {
-        let wanted = self.filter.as_ref().is_none_or(|part| kind.contains(part) || cell.contains(part));
+        let wanted = self.wants(kind, cell);
         if wanted {
             self.add(kind, cell, watchdog.during(&format!("{kind}: {cell}"), run));
         }

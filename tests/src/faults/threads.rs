@@ -68,18 +68,13 @@ fn run_one(cell: Cell, grounds: &[Ground], report: &Report, watchdog: &Watchdog)
     report.run(watchdog, cell.fault.name(), &format!("{cell:?}"), || run(cell, grounds));
 }
 
-/// Of threads with GPUs: all cells, in the order in which they are to be run.
-pub fn cells_of_gpus() -> Vec<Cell> {
-    matrix::of_gpu_threads()
-}
-
 /// What a driver has to compile is compiled before anything is timed.
 ///
 /// # Errors
 /// A communicator cannot be made.
 pub fn warm(gpus: [u32; 2]) -> Result<Duration> {
     let begun = Instant::now();
-    let cell = matrix::of_gpu_threads()[0];
+    let cell = matrix::of_gpu_pairs()[0];
     for world in [1, 2] {
         let cell = Cell { world, ..cell };
         let seats = rendezvous::local(world)?;

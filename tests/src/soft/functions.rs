@@ -85,11 +85,14 @@ unsafe fn launch(function: Handle, blocks: c_uint, stream: Handle, arguments: *m
 macro_rules! functions {
     ($(fn $name:ident($($argument:ident: $type:ty),*) $body:block)*) => {
         $(
-            #[allow(non_snake_case, unused_unsafe, reason = "some need none")]
+            #[allow(non_snake_case, unused_unsafe, clippy::too_many_arguments, reason = "as a driver has them")]
             unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
-                // SAFETY: whoever calls a driver's function keeps its contract for these arguments.
-                let answer: Answer = unsafe { (|| $body)() };
-                answer.err().unwrap_or(0)
+                unsafe fn answer($($argument: $type),*) -> Answer {
+                    // SAFETY: whoever calls a driver's function keeps its contract for these arguments.
+                    unsafe { $body }
+                }
+                // SAFETY: as above.
+                unsafe { answer($($argument),*) }.err().unwrap_or(0)
             }
         )*
 
