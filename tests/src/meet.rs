@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use allfold::rendezvous::{Rendezvous, RendezvousError, Secret, Unix};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 /// Tells a process that it is a rank, of what, and where it meets the others.
 const SEAT: &str = "ALLFOLD_TEST_SEAT";
@@ -38,15 +39,20 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// This process's place in a run, if it is a rank of one.
+    /// This process's place in a run, if it is a rank of one. From here on it ends when the one does that started it.
     ///
     /// # Panics
     /// When it was started as a rank by something else than [`run`].
     pub fn own() -> Option<(Case, Guest)> {
         let seat = std::env::var(SEAT).ok()?;
-        let words: Vec<_> = seat.splitn(5, ' ').collect();
-        let [world, number, rank, secret, folder] = words[..] else { panic!("{seat}") };
+        let words: Vec<_> = seat.splitn(6, ' ').collect();
+        let [parent, world, number, rank, secret, folder] = words[..] else { panic!("{seat}") };
         let of = |word: &str| word.parse().expect("a number");
+        set_parent_process_death_signal(Some(Signal::KILL)).expect("any process may ask for it");
+        if getppid().is_none_or(|own| own.as_raw_pid().to_string() != parent) {
+            // It has ended before.
+            std::process::exit(1);
+        }
         let (case, folder) = (Case(of(world), of(number)), PathBuf::from(folder));
         Some((case, Guest { rank: of(rank), world: case.0, secret: Secret::new(secret), folder }))
     }
@@ -186,12 +192,13 @@ fn run_in(
     let secret = secret();
     let seat = |rank: u32| {
         let cache = caches.map_or(folder.0.join("cache"), |caches| caches.join(rank.to_string()));
-        (rank, start(arguments, &format!("{world} {number} {rank} {secret} {}", folder.0.display()), &cache))
+        let parent = std::process::id();
+        (rank, start(arguments, &format!("{parent} {world} {number} {rank} {secret} {}", folder.0.display()), &cache))
     };
     let mut children: Vec<_> = ranks.iter().copied().map(seat).collect();
     let begun = Instant::now();
     let mut ended = Ended { said: Vec::new(), failures: String::new() };
-    for (rank, (child, pipes)) in &mut children {
+    for (rank, Running { child, pipes }) in &mut children {
         let status = loop {
             match child.try_wait().expect("it is a child") {
                 Some(status) => break status,
@@ -212,8 +219,21 @@ fn run_in(
     ended
 }
 
-/// The process, and what it says: read as it comes, or the process would stand still.
-fn start(arguments: &[&str], seat: &str, cache: &Path) -> (Child, Vec<JoinHandle<String>>) {
+/// A process, and what it says: read as it comes, or the process would stand still. It ends when this goes.
+struct Running {
+    child: Child,
+    pipes: Vec<JoinHandle<String>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Where it has ended, this is nothing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn start(arguments: &[&str], seat: &str, cache: &Path) -> Running {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(arguments)
         .env(SEAT, seat)
@@ -233,7 +253,7 @@ fn start(arguments: &[&str], seat: &str, cache: &Path) -> (Child, Vec<JoinHandle
             String::from_utf8_lossy(&said).into_owned()
         })
     };
-    (child, pipes.into_iter().flatten().map(read).collect())
+    Running { child, pipes: pipes.into_iter().flatten().map(read).collect() }
 }
 
 /// A random word.

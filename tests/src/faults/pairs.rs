@@ -5,18 +5,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::{Cell, Facts, Ground, Report};
+use super::{Cell, Facts, Ground, Report, Watchdog};
 use crate::meet::{Case, Ended, Guest, run, tell};
 
 /// The number of such a run, which no cell has.
 const RUN: u32 = u32::MAX;
 /// Ranks wait so long for each other between two cells: longer than any cell takes.
 const MEETING: Duration = Duration::from_secs(45);
-/// More time than cells are begun in, for the last of them and for the end.
-const MORE: Duration = Duration::from_secs(60);
+/// After so much more time than cells are begun in, a rank says where it is stuck, and ends.
+pub const RANK_STUCK: Duration = Duration::from_secs(50);
+/// After so much more it is killed.
+const MORE: Duration = Duration::from_secs(55);
 
 /// This process as one of the two ranks, if it is one, on what `grounds` say.
-pub fn as_rank(cells: &[Cell], grounds: &[Ground], end: Instant, report: &Report) -> Option<bool> {
+pub fn as_rank(cells: &[Cell], grounds: &[Ground], end: Instant, report: &Report, watchdog: &Watchdog) -> Option<bool> {
     let (case, guest) = Guest::own().filter(|(case, _)| *case == Case(2, RUN))?;
     let wanted = |cell: &Cell| report.wants(cell.fault.name(), &format!("{cell:?}"));
     let ground = grounds[guest.rank as usize % grounds.len()];
@@ -35,7 +37,7 @@ pub fn as_rank(cells: &[Cell], grounds: &[Ground], end: Instant, report: &Report
         if tell(&seat, word).iter().any(|word| word == "end") {
             break;
         }
-        match cell.run(&seat, ground, None) {
+        match watchdog.during(&format!("{cell:?}"), || cell.run(&seat, ground, None)) {
             Ok(None) => println!("cell {number} gone"),
             Ok(Some(Facts { right, late, at, took })) => {
                 println!("cell {number} got {right} {} {} {}", late.as_nanos(), at.as_nanos(), took.as_nanos());

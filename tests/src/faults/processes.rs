@@ -10,7 +10,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{Cell, Facts, Ground, KILLED, Report, Watchdog};
 use crate::meet::{Case, Ended, Guest, tell};
 
-/// A cell that takes longer is stuck.
+/// After so long in a cell a rank says that it is stuck, and ends.
+pub const RANK_STUCK: Duration = Duration::from_secs(45);
+/// After so long it is killed.
 const LIMIT: Duration = Duration::from_secs(50);
 /// More than a deadline that an error may come after a process was killed.
 const AFTER_KILL: Duration = Duration::from_millis(100);
@@ -35,12 +37,12 @@ pub fn run_rank(cell: Cell, seat: &Unix, ground: Ground) -> Result<Option<Facts>
 }
 
 /// This process as a rank of one of `cells`, if it is one; on what `grounds` say in turn. True: it got what it must.
-pub fn as_rank(cells: &[Cell], grounds: &[Ground]) -> Option<bool> {
+pub fn as_rank(cells: &[Cell], grounds: &[Ground], watchdog: &Watchdog) -> Option<bool> {
     let (Case(_, number), guest) = Guest::own()?;
     let run = || {
         let cell = *cells.get(number as usize).context("no such cell")?;
-        let seat = guest.join_all(Instant::now() + LIMIT)?;
-        run_rank(cell, &seat, grounds[guest.rank as usize % grounds.len()])
+        let ground = grounds[guest.rank as usize % grounds.len()];
+        watchdog.during(&format!("{cell:?}"), || run_rank(cell, &guest.join_all(Instant::now() + LIMIT)?, ground))
     };
     match run() {
         Ok(facts) => {

@@ -8,6 +8,9 @@ use clap::{Args, ValueEnum};
 
 use super::{Cell, Ground, Report, Watchdog, driver, matrix, pairs, processes, single, threads};
 
+/// Seconds more than `--seconds` that a part may take, for its last cell and its end: ranks that are processes are ended before.
+const MORE: u64 = 60;
+
 /// Which of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
@@ -33,9 +36,10 @@ pub struct Faults {
     /// Seconds that each part of the faults may take; what there was no time for is counted.
     #[arg(long, default_value_t = 80)]
     pub seconds: u64,
-    /// Seconds after which the program ends whatever it is doing, says what that was, and returns 2.
-    #[arg(long, default_value_t = 240)]
-    pub limit: u64,
+    /// Seconds after which the program ends whatever it is doing, says what that was, and returns 2. By default 60 more for each part
+    /// than `--seconds`.
+    #[arg(long)]
+    pub limit: Option<u64>,
     /// Processes of so many cells at a time.
     #[arg(long, default_value_t = 2)]
     pub at_once: usize,
@@ -76,11 +80,14 @@ impl Faults {
             false => vec![Ground::Cpu],
         };
         let report = Arc::new(Report::of(filter));
-        let watchdog = Watchdog::start(Duration::from_secs(self.limit), Arc::clone(&report));
+        let limit = self.limit.unwrap_or((self.seconds + MORE) * self.wanted().len() as u64);
+        let watchdog = Watchdog::start(Duration::from_secs(limit), Arc::clone(&report));
+        // The end of a process may not come to its end either.
+        std::mem::forget(watchdog.clone());
         let (cells, pairs) = (of_processes(gpus), matrix::of_gpu_pairs());
         let end = Instant::now() + Duration::from_secs(self.seconds);
-        let rank = pairs::as_rank(&pairs, &grounds, end, &report);
-        if let Some(right) = rank.or_else(|| processes::as_rank(&cells, &grounds)) {
+        let rank = pairs::as_rank(&pairs, &grounds, end, &report, &watchdog);
+        if let Some(right) = rank.or_else(|| processes::as_rank(&cells, &grounds, &watchdog)) {
             return Ok(right);
         }
         let named = devices.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
@@ -104,16 +111,18 @@ impl Faults {
                     Ok(())
                 }
                 (Part::Pairs, ..) => {
-                    let (seconds, more) = (self.seconds.to_string(), (self.seconds + 50).to_string());
-                    let mut arguments = self.again("pairs", &named);
-                    arguments.extend(["--seconds", &*seconds, "--limit", &*more]);
-                    arguments.extend(filter.into_iter().flat_map(|filter| ["--filter", filter]));
                     let time = Duration::from_secs(self.seconds);
+                    let limit = (time + pairs::RANK_STUCK).as_secs().to_string();
+                    let seconds = self.seconds.to_string();
+                    let mut arguments = self.again("pairs", &named);
+                    arguments.extend(["--seconds", &*seconds, "--limit", &*limit]);
+                    arguments.extend(filter.into_iter().flat_map(|filter| ["--filter", filter]));
                     watchdog.during("pairs", || pairs::run_all(&pairs, &arguments, time, &report))
                 }
                 (Part::Processes, ..) => {
+                    let limit = processes::RANK_STUCK.as_secs().to_string();
                     let mut arguments = self.again("processes", &named);
-                    arguments.extend(["--limit", "60"]);
+                    arguments.extend(["--limit", &*limit]);
                     processes::run_all(&cells, grounds[0], &arguments, self.at_once, end, &report, &watchdog);
                     Ok(())
                 }
