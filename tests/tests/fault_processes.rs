@@ -1,18 +1,27 @@
 //! Faults of ranks that are processes: killed, stopped for a while, or leaving; as `fault_matrix.rs` has them for threads.
 
-mod meet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use allfold_tests::faults::{Fault, Ground, Phase, matrix, processes};
-use meet::{Case, on_all_but};
+use allfold_tests::faults::{Fault, Ground, Phase, Report, Watchdog, matrix, processes};
+use allfold_tests::meet::starts_ranks;
 
+/// All such cells. `test` is the name of the test that calls this, and each rank another run of it.
 fn each(test: &str, faults: &[Fault], phases: &[Phase]) {
-    for (number, cell) in (0..).zip(matrix::of_processes(faults, phases)) {
-        let killed = cell.fault.kills().then_some(cell.victim);
-        on_all_but(test, Case(cell.world, number), killed, |seat| {
-            let got = processes::run_rank(cell, seat, Ground::Cpu);
-            got.unwrap_or_else(|why| panic!("{cell:?}: {why:#}"));
-        });
+    let (cells, report) = (matrix::of_processes(faults, phases), Arc::new(Report::default()));
+    let limit = if starts_ranks() { Duration::from_secs(240) } else { processes::RANK_STUCK };
+    let watchdog = Watchdog::start(limit, Arc::clone(&report));
+    if let Some(right) = processes::as_rank(&cells, &[Ground::Cpu], &watchdog) {
+        std::process::exit(if right { 0 } else { 1 });
     }
+    // With one thread for tests the name of the test would stand before the first words of a rank.
+    let arguments = [test, "--exact", "--nocapture", "--test-threads=2"];
+    let end = Instant::now() + Duration::from_secs(200);
+    processes::run_all(&cells, Ground::Cpu, &arguments, 1, end, &report, &watchdog);
+    let lines = report.lines();
+    println!("{}", lines.text);
+    assert!(lines.failures.is_empty(), "{:#?}", lines.failures);
+    assert_eq!((lines.cells, lines.not_run), (cells.len(), 0));
 }
 
 #[test]

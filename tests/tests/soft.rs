@@ -2,7 +2,7 @@
 //! run, and the program is known to be right before it meets a GPU.
 
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use allfold_tests::faults::{Report, Watchdog, allocations, driver, matrix, single, threads};
@@ -29,6 +29,11 @@ fn check(report: &Report, least: usize) {
     assert!(lines.cells >= least, "{} cells", lines.cells);
 }
 
+/// Of a test that has got the GPUs.
+fn watchdog(report: &Arc<Report>) -> Watchdog {
+    Watchdog::start(Duration::from_secs(240), Arc::clone(report))
+}
+
 fn after(seconds: u64) -> Instant {
     Instant::now() + Duration::from_secs(seconds)
 }
@@ -36,37 +41,37 @@ fn after(seconds: u64) -> Instant {
 /// As many as there is time for, spread over all; each of them takes a few hundredths of a second.
 #[test]
 fn a_driver_call_that_fails_is_a_typed_error_and_a_fresh_communicator_works() {
-    let (gpus, report) = (gpus(), Report::default());
-    driver(&*gpus, after(25), &report, &Watchdog::default()).expect("the GPUs are there");
+    let (gpus, report) = (gpus(), Arc::new(Report::default()));
+    driver(&*gpus, after(25), &report, &watchdog(&report)).expect("the GPUs are there");
     check(&report, 100);
 }
 
 #[test]
 fn no_memory_in_a_start_up_is_a_typed_error_on_every_rank() {
-    let (gpus, report) = (gpus(), Report::default());
-    allocations(&*gpus, after(40), &report, &Watchdog::default()).expect("the GPUs are there");
+    let (gpus, report) = (gpus(), Arc::new(Report::default()));
+    allocations(&*gpus, after(40), &report, &watchdog(&report)).expect("the GPUs are there");
     check(&report, 20);
 }
 
 #[test]
 fn b42_b44_a_fault_of_a_rank_with_a_gpu_is_a_right_result_or_one_error_on_every_rank() {
-    let (gpus, report) = (gpus(), Report::default());
+    let (gpus, report) = (gpus(), Arc::new(Report::default()));
     let cells = matrix::of_gpu_pairs();
-    threads::on_gpus(*gpus, &cells[..cells.len() / 6], after(100), &report, &Watchdog::default()).expect("two GPUs");
+    threads::on_gpus(*gpus, &cells[..cells.len() / 6], after(100), &report, &watchdog(&report)).expect("two GPUs");
     check(&report, 30);
 }
 
 #[test]
 fn b27_b35_a_stream_that_is_late_a_gpu_that_is_busy_and_no_room_are_right_results_or_typed_errors() {
-    let (gpus, report) = (gpus(), Report::default());
-    single(&*gpus, after(25), &report, &Watchdog::default()).expect("something to be busy with");
+    let (gpus, report) = (gpus(), Arc::new(Report::default()));
+    single(&*gpus, after(25), &report, &watchdog(&report)).expect("something to be busy with");
     check(&report, 20);
 }
 
 /// The processes of a program, and a part of what they say.
 fn suite(arguments: &[&str], says: impl Fn(&str) -> bool) {
     let mut suite = Command::new(env!("CARGO_BIN_EXE_suite"));
-    suite.args(["--soft", "--backend", "cuda", "--devices", "0,1", "--limit", "100"]);
+    suite.args(["--soft", "--backend", "cuda", "--devices", "0,1"]);
     let output = suite.args(arguments).output().expect("the program starts");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && says(&said), "{said}");
@@ -86,6 +91,6 @@ fn b42_b44_a_fault_of_a_process_with_a_gpu_is_a_right_result_or_one_error_on_eve
 fn b46_a_process_that_is_killed_in_a_call_on_a_gpu_is_named_or_all_came_before_and_its_gpu_is_of_use() {
     for (filter, cells) in [("KilledInCall", 8), ("fault: Late", 2)] {
         let total = format!("faults: {cells} cells, 0 failed");
-        suite(&["--faults", "processes", "--filter", filter], |said| said.contains(&total));
+        suite(&["--faults", "processes", "--filter", filter, "--seconds", "40"], |said| said.contains(&total));
     }
 }

@@ -5,16 +5,14 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use allfold::rendezvous::Rendezvous;
-use allfold::{Algorithm, Dtype, InputMode, Options};
+use allfold::{Algorithm, Dtype, InputMode, Options, SelfTest};
 use anyhow::{Context, Result, bail, ensure};
 
-use super::judge::same;
+use super::draw::ELEMS;
+use super::judge::{Took, same};
 use super::kinds::LONG;
 use super::rank::{BYTES, Call, Rank};
 use super::{Fault, Ground, Phase};
-
-/// Elements of a call.
-const ELEMS: usize = 500;
 
 /// Said by a process before it is killed, with the time.
 pub const KILLED: &str = "killed at";
@@ -32,6 +30,12 @@ pub struct Cell {
     pub world: u32,
     /// Which of them it befalls.
     pub victim: u32,
+    /// Of all calls, where that is not the fault.
+    pub dtype: Dtype,
+    /// Elements of the call of the fault, and of the victim's.
+    pub elems: [usize; 2],
+    /// Blocks of a rank on the CPU.
+    pub blocks: u32,
 }
 
 /// What a rank got that is right.
@@ -58,17 +62,22 @@ impl Cell {
         let all = Options {
             timeout: Some(self.fault.timeout(ground)),
             inputs: vec![InputMode::Copied, InputMode::Registered],
-            capacity_bytes: BYTES as u64,
-            landing_bytes: Some(2 * BYTES as u64),
-            cpu_shape: (2, 1),
+            capacity_bytes: self.bytes() as u64,
+            landing_bytes: Some(2 * self.bytes() as u64),
+            cpu_shape: (self.blocks, 1),
             connect_timeout: Duration::from_secs(3),
+            // Stories have it; here it would be a part of the first cell that a machine runs, and of no other.
+            self_test: SelfTest::Never,
             ..Options::for_processes()
         };
         match ground {
             Ground::Cpu => all,
             // A driver compiles what is declared; and old communicators hold blocks beside new ones.
             Ground::Gpu(_) => Options {
-                dtypes: vec![Dtype::F32, Dtype::I32],
+                dtypes: match self.dtype {
+                    Dtype::F16 | Dtype::Bf16 => vec![Dtype::Bf16, Dtype::F16],
+                    Dtype::F32 | Dtype::I32 => vec![Dtype::F32, Dtype::I32],
+                },
                 max_blocks: Some(8),
                 connect_timeout: Duration::from_secs(15),
                 ..all
@@ -76,9 +85,25 @@ impl Cell {
         }
     }
 
-    fn good(&self) -> Call {
+    /// Bytes of a call at most.
+    fn bytes(&self) -> usize {
+        BYTES.max(self.elems.into_iter().max().unwrap_or(0) * self.dtype.bytes()).next_multiple_of(BYTES)
+    }
+
+    /// A call before the fault, or after it.
+    fn usual(&self) -> Call {
         let (algorithm, input) = self.form;
-        Call { dtype: Dtype::F32, elems: ELEMS, algorithm, input, grid: None }
+        Call { dtype: self.dtype, elems: ELEMS, algorithm, input, grid: None, planned: false }
+    }
+
+    /// The call of the fault.
+    fn good(&self) -> Call {
+        Call { elems: self.elems[0], planned: self.fault == Fault::OtherPlan, ..self.usual() }
+    }
+
+    /// The same with the victim's length.
+    fn other(&self) -> Call {
+        Call { elems: self.elems[1], ..self.good() }
     }
 
     /// Whether the victim is there at the end, and goes on with the others.
@@ -93,7 +118,7 @@ impl Cell {
     /// It gets something else than it must, too late, or cannot go on.
     pub fn run(&self, seat: &dyn Rendezvous, ground: Ground, signal: Option<&dyn Fn(&str)>) -> Result<Option<Facts>> {
         let comm = ground.connect(seat, self.options(ground)).context("connecting")?;
-        let mut rank = Rank::new(comm, ground).context("registering")?;
+        let mut rank = Rank::new(comm, ground, self.bytes()).context("registering")?;
         let own = rank.rank;
         let said = || format!("rank {own}");
         let Some(facts) = self.befalls(&mut rank, seat, ground, signal).with_context(said)? else { return Ok(None) };
@@ -110,33 +135,36 @@ impl Cell {
         signal: Option<&dyn Fn(&str)>,
     ) -> Result<Option<Facts>> {
         for number in 0..self.phase.calls() {
-            rank.good(self.good(), number).context("before the fault")?;
+            rank.good(self.usual(), number).context("before the fault")?;
         }
         // What a rank does now is nothing that another still waits for.
-        seat.barrier(Instant::now() + LONG).context("before the fault")?;
+        let came = Instant::now();
+        seat.barrier(came + LONG).context("before the fault")?;
         let begun = Instant::now();
         let got = match rank.rank == self.victim {
             true => self.victims(rank, ground)?,
             false => Some(self.others(rank, signal)?),
         };
         let Some(got) = got else { return Ok(None) };
-        let (took, at) = (begun.elapsed(), now());
-        let call_took = rank.took;
-        let late = call_took.saturating_sub(self.fault.timeout(ground));
+        let (took, at) = (Took { call: rank.took, fault: begun.elapsed(), all: came.elapsed() }, now());
+        let late = took.call.saturating_sub(self.fault.timeout(ground));
         self.judge(rank.rank, ground, &got, took)?;
         // Said again, of every later call.
         if let Err(error) = &got {
-            let again = rank.call(self.good(), 99)?;
+            let again = rank.call(self.usual(), 99)?;
             ensure!(
                 again.as_ref().is_err_and(|again| same(again, error)),
                 "the next call said {again:?} after {error}"
             );
         }
+        // Rebuilding ends what others are still doing.
         if got.is_ok() && self.survives() {
-            // Rebuilding ends what others are still doing.
             seat.barrier(Instant::now() + LONG).context("after the fault")?;
+        } else if got.is_ok() && self.world > 2 {
+            // With one who is gone nobody meets. They came when it was gone already, and know what they get at once.
+            std::thread::sleep(Duration::from_millis(300));
         }
-        Ok(Some(Facts { right: got.is_ok(), late, at, took: call_took }))
+        Ok(Some(Facts { right: got.is_ok(), late, at, took: took.call }))
     }
 
     /// What the victim gets; `None`: it is not there any more.
@@ -187,9 +215,11 @@ impl Cell {
                 });
                 good
             }
-            Fault::Longer => Call { elems: ELEMS + 1, ..good },
-            Fault::Shorter => Call { elems: ELEMS - 9, ..good },
+            Fault::Longer | Fault::Shorter | Fault::OtherOrder | Fault::OtherPlan => self.other(),
             Fault::OtherDtype => Call { dtype: Dtype::I32, ..good },
+            Fault::OtherHalf => Call { dtype: Dtype::F16, ..good },
+            Fault::OtherInput if good.input == InputMode::Copied => Call { input: InputMode::Registered, ..good },
+            Fault::OtherInput => Call { input: InputMode::Copied, ..good },
             Fault::OtherAlgorithm => {
                 let algorithm = match good.algorithm {
                     Algorithm::OneShotPush => Algorithm::TwoShotPush,
@@ -202,7 +232,6 @@ impl Cell {
                 Call { algorithm, ..good }
             }
             Fault::OtherGrid => Call { grid: Some((1, 1)), ..good },
-            Fault::OtherOrder => Call { elems: ELEMS / 2, ..good },
             // The one that is too many is like the others; what comes next is not.
             Fault::OneMore => match rank.call(good, number)? {
                 Ok(()) => good,
@@ -212,7 +241,7 @@ impl Cell {
             // It sends nothing, and nobody hears of it before the next one.
             Fault::Empty => {
                 rank.good(Call { elems: 0, ..good }, number).context("an empty call")?;
-                Call { elems: ELEMS / 2, ..good }
+                self.other()
             }
             Fault::EmptyAlone => {
                 rank.good(Call { elems: 0, ..good }, number).context("an empty call")?;
@@ -252,7 +281,7 @@ impl Cell {
         }?;
         if self.fault == Fault::OneMore && got.is_ok() {
             // The victim takes the call before for this one.
-            return rank.call(Call { elems: ELEMS / 2, ..self.good() }, number + 1);
+            return rank.call(self.other(), number + 1);
         }
         Ok(got)
     }
@@ -265,11 +294,11 @@ impl Cell {
         // The old one goes before any rank uses the new one: nothing of it is needed, and to free memory may wait for all kernels
         // of a process.
         drop(rank);
-        let mut rank = Rank::new(comm, ground).context("registering")?;
+        let mut rank = Rank::new(comm, ground, self.bytes()).context("registering")?;
         let (algorithm, _) = self.form;
         let call = match algorithm.takes(rank.world) {
-            true => self.good(),
-            false => Call { algorithm: Algorithm::TwoShot, input: InputMode::Copied, ..self.good() },
+            true => self.usual(),
+            false => Call { algorithm: Algorithm::TwoShot, input: InputMode::Copied, ..self.usual() },
         };
         (0..5).try_for_each(|number| rank.good(call, number))
     }

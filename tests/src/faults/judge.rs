@@ -3,17 +3,38 @@
 use std::time::Duration;
 
 use allfold::Error;
+use allfold_kernels::protocol::wait::TICK_NS;
 use anyhow::{Result, ensure};
 
 use super::{Cell, Fault, Ground};
 
+/// An error may come so much later than it has to.
+const LATER: Duration = Duration::from_secs(1);
+
+/// How long it took until a rank knew what it got.
+#[derive(Clone, Copy, Debug)]
+pub struct Took {
+    /// Its last call.
+    pub call: Duration,
+    /// Since the fault began there.
+    pub fault: Duration,
+    /// Since before any rank made the call of the fault.
+    pub all: Duration,
+}
+
+/// Whether a wait of `waited`, measured in ticks, is none that was given up before `timeout`.
+pub fn in_full(waited: Duration, timeout: Duration) -> bool {
+    waited + Duration::from_nanos(TICK_NS) >= timeout
+}
+
 impl Cell {
-    /// Whether what `rank` got after `took` is what this fault has to come to.
-    pub(super) fn judge(&self, rank: u32, ground: Ground, got: &allfold::Result<()>, took: Duration) -> Result<()> {
-        let victim = self.victim;
+    /// Whether what `rank` got is what this fault has to come to, and in time.
+    pub(super) fn judge(&self, rank: u32, ground: Ground, got: &allfold::Result<()>, took: Took) -> Result<()> {
+        let (victim, timeout) = (self.victim, self.fault.timeout(ground));
         let gave_up = |waiting_rank: u32, missing: &[u32], waited: Duration| {
-            // Where others take the processor another one may be late, too.
-            missing.contains(&victim) && waiting_rank != victim && waited >= self.fault.timeout(ground) / 2
+            // Of another one's wait no more is known than that there was time for it.
+            let waited = if waiting_rank == rank { waited } else { took.all };
+            *missing == [victim] && waiting_rank != victim && in_full(waited, timeout)
         };
         let right = match (self.fault, got) {
             (Fault::Late | Fault::Stopped, Ok(())) => true,
@@ -32,13 +53,20 @@ impl Cell {
             (Fault::Aborts | Fault::AbortedFromAside, Err(Error::Aborted { by })) => *by == victim,
             (_, Err(Error::Disagreement { what, values })) => {
                 let apart = values.iter().any(|(_, ranks)| *ranks == [victim]);
-                self.fault.differs_in().is_some_and(|word| what.contains(word)) && apart
+                let words = self.fault.differs_in();
+                !words.is_empty() && words.iter().all(|word| what.contains(word)) && apart
             }
             (_, Ok(()) | Err(_)) => false,
         };
-        let limit = self.fault.lasts(ground) + Duration::from_secs(1);
-        ensure!(right, "got {got:?}, which is not what rank {victim}'s fault comes to, on rank {rank}");
-        ensure!(took < limit, "got it after {took:?}, later than {limit:?}");
+        ensure!(right, "got {got:?} after {took:?}, which is not what rank {victim}'s fault comes to, on rank {rank}");
+        let limit = self.fault.lasts(ground) + LATER;
+        ensure!(took.fault < limit, "got {got:?} after {took:?}, later than {limit:?}");
+        if got.is_err() {
+            // Who comes when others have given up has nothing to wait for.
+            let given_up = rank == victim && self.fault.comes_too_late();
+            let limit = if given_up { LATER } else { timeout + LATER };
+            ensure!(took.call < limit, "got {got:?} after {took:?}, by a call that took longer than {limit:?}");
+        }
         Ok(())
     }
 }

@@ -46,6 +46,12 @@ pub enum Fault {
     Empty,
     /// Its call is empty, and the next one comes when all others have given up.
     EmptyAlone,
+    /// Its call is of another dtype of 16 bits.
+    OtherHalf,
+    /// Its call has another input mode.
+    OtherInput,
+    /// Its call is so much shorter that it is planned by another algorithm.
+    OtherPlan,
 }
 
 impl Fault {
@@ -70,6 +76,9 @@ impl Fault {
             Fault::OneMore => "one call more",
             Fault::Empty => "empty call",
             Fault::EmptyAlone => "empty call, and no other",
+            Fault::OtherHalf => "other dtype of 16 bits",
+            Fault::OtherInput => "other input mode",
+            Fault::OtherPlan => "other plan",
         }
     }
 
@@ -94,7 +103,10 @@ impl Fault {
             | Fault::OtherGrid
             | Fault::OtherOrder
             | Fault::OneMore
-            | Fault::Empty => LONG,
+            | Fault::Empty
+            | Fault::OtherHalf
+            | Fault::OtherInput
+            | Fault::OtherPlan => LONG,
         }
     }
 
@@ -118,7 +130,10 @@ impl Fault {
             | Fault::OtherGrid
             | Fault::OtherOrder
             | Fault::OneMore
-            | Fault::Empty => Duration::from_millis(60),
+            | Fault::Empty
+            | Fault::OtherHalf
+            | Fault::OtherInput
+            | Fault::OtherPlan => Duration::from_millis(60),
         }
     }
 
@@ -128,12 +143,14 @@ impl Fault {
     }
 
     /// What of the victim's call is not as the others', if that is the fault.
-    pub fn differs_in(self) -> Option<&'static str> {
+    pub fn differs_in(self) -> &'static [&'static str] {
         match self {
-            Fault::Longer | Fault::Shorter | Fault::OtherOrder | Fault::OneMore | Fault::Empty => Some("length"),
-            Fault::OtherDtype => Some("dtype"),
-            Fault::OtherAlgorithm => Some("algorithm"),
-            Fault::OtherGrid => Some("grid"),
+            Fault::Longer | Fault::Shorter | Fault::OtherOrder | Fault::OneMore | Fault::Empty => &["length"],
+            Fault::OtherDtype | Fault::OtherHalf => &["dtype"],
+            Fault::OtherAlgorithm => &["algorithm"],
+            Fault::OtherGrid => &["grid"],
+            Fault::OtherInput => &["input mode"],
+            Fault::OtherPlan => &["length", "algorithm"],
             Fault::Late
             | Fault::Absent
             | Fault::Dropped
@@ -143,8 +160,13 @@ impl Fault {
             | Fault::StoppedTooLong
             | Fault::Aborts
             | Fault::AbortedFromAside
-            | Fault::EmptyAlone => None,
+            | Fault::EmptyAlone => &[],
         }
+    }
+
+    /// Whether the victim comes when others have given up.
+    pub fn comes_too_late(self) -> bool {
+        matches!(self, Fault::Absent | Fault::EmptyAlone)
     }
 
     /// Whether the victim's process is killed.

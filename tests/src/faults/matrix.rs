@@ -28,7 +28,7 @@ pub const FORMS_OF_PROCESSES: [Form; 5] = [
 ];
 
 /// What may befall a thread.
-pub const FAULTS: [Fault; 14] = [
+pub const FAULTS: [Fault; 17] = [
     Fault::Late,
     Fault::Absent,
     Fault::Dropped,
@@ -43,6 +43,9 @@ pub const FAULTS: [Fault; 14] = [
     Fault::OneMore,
     Fault::Empty,
     Fault::EmptyAlone,
+    Fault::OtherHalf,
+    Fault::OtherInput,
+    Fault::OtherPlan,
 ];
 
 const PHASES: [Phase; 4] = [Phase::First, Phase::Between, Phase::Many, Phase::Within];
@@ -51,7 +54,12 @@ const PHASES: [Phase; 4] = [Phase::First, Phase::Between, Phase::Many, Phase::Wi
 fn can_be(cell: &Cell) -> bool {
     // The others are in their call before the victim does anything.
     let within = cell.phase == Phase::Within;
-    cell.form.0.takes(cell.world) && (!within || matches!(cell.fault, Fault::Late | Fault::Dropped))
+    // What a push or a one-pass does with its input is the same in all modes.
+    let (algorithm, _) = cell.form;
+    let staged = !algorithm.pushes() && algorithm != Algorithm::OnePass;
+    algorithm.takes(cell.world)
+        && (!within || matches!(cell.fault, Fault::Late | Fault::Dropped))
+        && (staged || cell.fault != Fault::OtherInput)
 }
 
 /// Of CPU ranks that are threads.
@@ -63,7 +71,7 @@ pub fn of_cpu_threads() -> Vec<Cell> {
                 for world in [2, 3] {
                     // Every rank is the victim in turn, from form to form and from phase to phase.
                     let victim = (number as u32 + phase as u32 + fault as u32) % world;
-                    cells.push(Cell { fault, phase, form, world, victim });
+                    cells.push(Cell::drawn(fault, phase, form, world, victim));
                 }
             }
         }
@@ -88,7 +96,7 @@ pub fn of_gpu_pairs() -> Vec<Cell> {
                     }
                     let number = fault as usize + 3 * turn + 2 * at + 4 * victim as usize;
                     let form = FORMS[number % FORMS.len()];
-                    cells.push(Cell { fault, phase, form, world: 2, victim });
+                    cells.push(Cell::drawn(fault, phase, form, 2, victim));
                 }
             }
         }
@@ -99,18 +107,30 @@ pub fn of_gpu_pairs() -> Vec<Cell> {
 
 /// Of processes: each of `faults` in each of `phases`.
 pub fn of_processes(faults: &[Fault], phases: &[Phase]) -> Vec<Cell> {
-    let (mut cells, mut number) = (Vec::new(), 0);
+    let mut cells = Vec::new();
     for &fault in faults {
         for &phase in phases {
-            for (form, world) in FORMS_OF_PROCESSES.into_iter().flat_map(|form| [(form, 2), (form, 3)]) {
-                // Rank 0 too, where the others meet.
-                cells.push(Cell { fault, phase, form, world, victim: number % world });
-                number += 1;
+            for (number, form) in FORMS_OF_PROCESSES.into_iter().enumerate() {
+                for world in [2, 3] {
+                    // Every rank in turn: rank 0 too, where the others meet.
+                    let victim = (number as u32 + phase as u32 + fault as u32) % world;
+                    cells.push(Cell::drawn(fault, phase, form, world, victim));
+                }
             }
         }
     }
-    // Of those that are left, one may have got all that it needs and start anew before the other has seen what happened.
-    cells.retain(|cell| cell.fault != Fault::KilledInCall || cell.world == 2);
+    cells
+}
+
+/// Those of the CPU.
+pub fn of_cpu_processes() -> Vec<Cell> {
+    use Fault::{Aborts, Dropped, Empty, EmptyAlone, Killed, KilledInCall, Longer, Stopped, StoppedTooLong};
+    use Phase::{Between, First, Many, Within};
+    let mut cells = of_processes(&[Killed], &[First, Many, Within]);
+    cells.extend(of_processes(&[KilledInCall], &[First, Between]));
+    cells.extend(of_processes(&[Dropped, Aborts, Longer], &[First, Within]));
+    cells.extend(of_processes(&[Empty, EmptyAlone], &[First, Between]));
+    cells.extend(of_processes(&[Stopped, StoppedTooLong], &[Between]));
     cells
 }
 
@@ -130,12 +150,12 @@ pub fn of_gpu_processes() -> Vec<Cell> {
             for victim in 0..2 {
                 for world in [2, 3].into_iter().filter(|&world| world == 2 || !fault.kills() && victim == 0) {
                     let form = FORMS_OF_PROCESSES[number % FORMS_OF_PROCESSES.len()];
-                    cells.push(Cell { fault, phase, form, world, victim });
+                    cells.push(Cell::drawn(fault, phase, form, world, victim));
                     number += 1;
                 }
                 if fault == Fault::KilledInCall || fault == Fault::Killed && phase == Phase::Within {
                     let form = FORMS_OF_PROCESSES[number % FORMS_OF_PROCESSES.len()];
-                    cells.push(Cell { fault, phase, form, world: 2, victim });
+                    cells.push(Cell::drawn(fault, phase, form, 2, victim));
                     number += 1;
                 }
             }
@@ -143,7 +163,7 @@ pub fn of_gpu_processes() -> Vec<Cell> {
     }
     // After all that were killed, new ones use the same GPUs.
     let form = FORMS_OF_PROCESSES[0];
-    cells.extend([2, 3].map(|world| Cell { fault: Fault::Late, phase: Phase::First, form, world, victim: 1 }));
+    cells.extend([2, 3].map(|world| Cell::drawn(Fault::Late, Phase::First, form, world, 1)));
     cells
 }
 
@@ -166,6 +186,37 @@ mod tests {
         for (number, cell) in gpu.iter().enumerate() {
             assert!(!gpu[..number].contains(cell), "{cell:?} is there twice");
         }
-        assert!(cpu.len() > 600 && gpu.len() > 200, "{} and {}", cpu.len(), gpu.len());
+        assert!(cpu.len() > 700 && gpu.len() > 200, "{} and {}", cpu.len(), gpu.len());
+    }
+
+    #[test]
+    fn every_fault_of_a_process_befalls_every_rank_of_every_world() {
+        let cells = of_cpu_processes();
+        for fault in cells.iter().map(|cell| cell.fault) {
+            for world in [2, 3] {
+                for victim in 0..world {
+                    let is_there =
+                        cells.iter().any(|cell| (cell.fault, cell.world, cell.victim) == (fault, world, victim));
+                    assert!(is_there, "{fault:?}: rank {victim} of {world}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn calls_that_differ_do_so_by_all_sorts_of_lengths_and_by_one_block_and_two() {
+        let cells = of_cpu_threads();
+        let differ: Vec<_> =
+            cells.iter().filter(|cell| !cell.fault.differs_in().is_empty() && cell.fault != Fault::OtherGrid).collect();
+        for fault in differ.iter().map(|cell| cell.fault) {
+            let of = |blocks| differ.iter().filter(|cell| (cell.fault, cell.blocks) == (fault, blocks)).count();
+            assert!(of(1) * 3 > of(2) && of(2) * 3 > of(1), "{fault:?}: {} and {}", of(1), of(2));
+        }
+        let by_length = differ.iter().filter(|cell| cell.fault.differs_in() == ["length"]);
+        assert!(by_length.clone().all(|cell| cell.elems[0] != cell.elems[1]));
+        let mut lengths: Vec<_> = by_length.map(|cell| cell.elems).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        assert!(lengths.len() > 100 && lengths.contains(&[409_600, 409_598]), "{lengths:?}");
     }
 }

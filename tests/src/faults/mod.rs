@@ -8,7 +8,7 @@
 //! | `kinds.rs` | the faults of a rank, and where in a run they befall it |
 //! | `ground.rs`, `rank.rs` | what a rank runs on, its memory, and its calls |
 //! | `cell.rs`, `judge.rs` | one fault, at one place of one run, and what it has to come to |
-//! | `matrix.rs` | which cells there are |
+//! | `matrix.rs`, `draw.rs` | which cells there are, and what is drawn of each |
 //! | `threads.rs`, `processes.rs`, `pairs.rs` | cells whose ranks are threads, processes of their own, and two processes that stay |
 //! | `single.rs`, `one.rs`, `busy.rs` | cells of one communicator over all GPUs of a process, and kernels that keep those busy |
 //! | `driver.rs`, `story.rs`, `together.rs` | a story in which one driver call fails, each in turn; told by one thread, and by a thread for each rank |
@@ -17,6 +17,7 @@
 
 mod busy;
 mod cell;
+mod draw;
 mod driver;
 mod ground;
 mod judge;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use allfold::cuda::Stream;
-use allfold::{Algorithm, Communicator, Dtype, InputMode, Options, RankBuffers, ReduceOp};
+use allfold::{Algorithm, Communicator, Dtype, InputMode, Options, RankBuffers, ReduceOp, SelfTest};
 use anyhow::{Context, Result};
 
 use super::rank::{BYTES, Call};
@@ -33,6 +33,8 @@ impl One {
             capacity_bytes: BYTES as u64,
             landing_bytes: Some(2 * BYTES as u64),
             max_blocks,
+            // The same in every run.
+            self_test: SelfTest::Always,
             ..Options::default()
         };
         Ok(One { comm: Communicator::cuda_with(gpus, options)?, memories })

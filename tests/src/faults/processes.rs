@@ -14,8 +14,10 @@ use crate::meet::{Case, Ended, Guest, tell};
 pub const RANK_STUCK: Duration = Duration::from_secs(45);
 /// After so long it is killed.
 const LIMIT: Duration = Duration::from_secs(50);
-/// More than a deadline that an error may come after a process was killed.
-const AFTER_KILL: Duration = Duration::from_millis(100);
+/// More than a deadline that an error may come after a process was killed, where the end of a process with a GPU is waited for.
+const AFTER_DEADLINE: Duration = Duration::from_millis(100);
+/// The same after the kill itself, on the CPU: whoever is left hears of it at once.
+const AFTER_KILL: Duration = Duration::from_secs(2);
 /// What a rank says of what it got.
 const GOT: &str = "got";
 
@@ -83,8 +85,14 @@ pub fn run_all(
                         let killed = cell.fault.kills().then_some(cell.victim);
                         let ended = crate::meet::run(arguments, Case(cell.world, number as u32), killed, LIMIT);
                         let (facts, killed) = facts(ended)?;
-                        let Some(killed) = killed else { return Ok(facts) };
-                        let most = cell.fault.timeout(ground) + AFTER_KILL;
+                        if !cell.fault.kills() {
+                            return Ok(facts);
+                        }
+                        let killed = killed.context("no process has said that it is killed now")?;
+                        let most = match ground {
+                            Ground::Cpu => AFTER_KILL,
+                            Ground::Gpu(_) => cell.fault.timeout(ground) + AFTER_DEADLINE,
+                        };
                         for fact in facts.iter().filter(|fact| !fact.right) {
                             // Or since it waits.
                             let took = fact.at.saturating_sub(killed).min(fact.took);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
-use super::{Cell, Ground, Report, Watchdog, driver, matrix, pairs, processes, single, threads};
+use super::{Ground, Report, Watchdog, driver, matrix, pairs, processes, single, threads};
 
 /// Seconds more than `--seconds` that a part may take, for its last cell and its end: ranks that are processes are ended before.
 const MORE: u64 = 60;
@@ -84,7 +84,8 @@ impl Faults {
         let watchdog = Watchdog::start(Duration::from_secs(limit), Arc::clone(&report));
         // The end of a process may not come to its end either.
         std::mem::forget(watchdog.clone());
-        let (cells, pairs) = (of_processes(gpus), matrix::of_gpu_pairs());
+        let cells = if gpus { matrix::of_gpu_processes() } else { matrix::of_cpu_processes() };
+        let pairs = matrix::of_gpu_pairs();
         let end = Instant::now() + Duration::from_secs(self.seconds);
         let rank = pairs::as_rank(&pairs, &grounds, end, &report, &watchdog);
         if let Some(right) = rank.or_else(|| processes::as_rank(&cells, &grounds, &watchdog)) {
@@ -143,17 +144,4 @@ impl Faults {
         print!("{}", lines.text);
         Ok(lines.failures.is_empty() && lines.cells > 0)
     }
-}
-
-fn of_processes(gpus: bool) -> Vec<Cell> {
-    use super::Fault::{Aborts, Dropped, Empty, Killed, KilledInCall, Longer, Stopped, StoppedTooLong};
-    use super::Phase::{Between, First, Many, Within};
-    if gpus {
-        return matrix::of_gpu_processes();
-    }
-    let mut cells = matrix::of_processes(&[Killed], &[First, Many, Within]);
-    cells.extend(matrix::of_processes(&[KilledInCall], &[First, Between]));
-    cells.extend(matrix::of_processes(&[Dropped, Aborts, Longer, Empty], &[First, Within]));
-    cells.extend(matrix::of_processes(&[Stopped, StoppedTooLong], &[Between]));
-    cells
 }

@@ -8,14 +8,15 @@ use allfold::{
 use anyhow::{Context, Result, ensure};
 
 use super::{Ground, RankMemory};
+use crate::numbers::{encode, write};
 
-/// Bytes of a call at most.
+/// Bytes of a call at most, where nothing else is said.
 pub const BYTES: usize = 4096;
 
 /// A call of a rank's.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// Its dtype: f32 or i32.
+    /// Its dtype.
     pub dtype: Dtype,
     /// Its elements.
     pub elems: usize,
@@ -25,19 +26,21 @@ pub struct Call {
     pub input: InputMode,
     /// Its grid, if not the plan's.
     pub grid: Option<(u32, u32)>,
+    /// Whether the plan's algorithm is taken in place of this one.
+    pub planned: bool,
 }
 
 impl Call {
     /// As it is asked for; `name` is of the buffers, where they are registered.
     pub fn options(&self, name: Option<Registration>) -> CallOptions {
         let registered = match (self.input, name) {
-            (InputMode::Registered, Some(name)) if !self.algorithm.pushes() => {
+            (InputMode::Registered, Some(name)) if self.planned || !self.algorithm.pushes() => {
                 Registered::By { input: name, output: name }
             }
             _ => Registered::No,
         };
         CallOptions {
-            algorithm: Some(self.algorithm),
+            algorithm: Some(self.algorithm).filter(|_| !self.planned),
             input: Some(self.input),
             registered,
             blocks: self.grid.map(|(blocks, _)| blocks),
@@ -62,12 +65,11 @@ impl Call {
     }
 
     fn bytes(&self, of: impl Fn(u32) -> u32) -> Vec<u8> {
-        let number = |elem| match self.dtype {
-            Dtype::F32 => (of(elem) as f32).to_ne_bytes(),
-            Dtype::I32 => of(elem).to_ne_bytes(),
-            Dtype::F16 | Dtype::Bf16 => unreachable!("no cell has it"),
-        };
-        (0..self.elems as u32).flat_map(number).collect()
+        let mut bytes = vec![0; self.elems * self.dtype.bytes()];
+        // Small integers, which every dtype has.
+        (0..self.elems)
+            .for_each(|elem| write(self.dtype, &mut bytes, elem, encode(self.dtype, of(elem as u32) as f32)));
+        bytes
     }
 
     /// Compares an output with what it has to be.
@@ -76,12 +78,13 @@ impl Call {
     /// The first element that is not.
     pub fn check(&self, got: &[u8], world: u32, number: u32) -> Result<()> {
         let wanted = self.sum(world, number);
-        let differs = got.chunks(4).zip(wanted.chunks(4)).position(|(got, wanted)| got != wanted);
+        let bytes = self.dtype.bytes();
+        let differs = got.chunks(bytes).zip(wanted.chunks(bytes)).position(|(got, wanted)| got != wanted);
         ensure!(got.len() == wanted.len(), "{} bytes, not {}", got.len(), wanted.len());
         match differs {
             None => Ok(()),
             Some(elem) => {
-                let at = 4 * elem..4 * elem + 4;
+                let at = bytes * elem..bytes * (elem + 1);
                 let (got, wanted) = (&got[at.clone()], &wanted[at]);
                 anyhow::bail!("WRONG SUM: element {elem} of call {number} is {got:x?}, not {wanted:x?}")
             }
@@ -105,13 +108,13 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// The rank of `comm`, on `ground`.
+    /// The rank of `comm`, on `ground`, for calls of `bytes` bytes.
     ///
     /// # Errors
     /// The library's.
-    pub fn new(mut comm: Communicator, ground: Ground) -> allfold::Result<Rank> {
+    pub fn new(mut comm: Communicator, ground: Ground, bytes: usize) -> allfold::Result<Rank> {
         let rank = comm.local_ranks().start as u32;
-        let memory = ground.memory(4 * BYTES)?;
+        let memory = ground.memory(4 * bytes)?;
         // SAFETY: the memory lives as long as the communicator.
         let name = unsafe { comm.register(&[memory.span()]) }?;
         Ok(Rank { world: comm.world() as u32, comm, memory, name: Some(name), rank, took: Duration::ZERO })
@@ -127,7 +130,8 @@ impl Rank {
         let done = match call.dtype {
             Dtype::F32 => self.launch::<f32>(call),
             Dtype::I32 => self.launch::<i32>(call),
-            Dtype::F16 | Dtype::Bf16 => unreachable!("no cell has it"),
+            Dtype::F16 => self.launch::<half::f16>(call),
+            Dtype::Bf16 => self.launch::<half::bf16>(call),
         };
         self.took = begun.elapsed();
         if done.is_ok() {

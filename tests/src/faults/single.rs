@@ -10,6 +10,7 @@ use allfold::{Algorithm, Dtype, Error, InputMode};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::busy::Busy;
+use super::judge::in_full;
 use super::kinds::LONG;
 use super::one::{Came, One};
 use super::rank::Call;
@@ -133,7 +134,7 @@ pub fn single(gpus: &[u32], end: Instant, report: &Report, watchdog: &Watchdog) 
 impl Single {
     fn run(&self, gpus: &[u32], busy: &mut Busy) -> Result<Vec<Facts>> {
         let Single { kind, victim, form: (algorithm, input) } = *self;
-        let call = Call { dtype: Dtype::F32, elems: 500, algorithm, input, grid: None };
+        let call = Call { dtype: Dtype::F32, elems: 500, algorithm, input, grid: None, planned: false };
         let mut one = One::new(gpus, kind.timeout(), Some(8)).context("making a communicator")?;
         (0..2).try_for_each(|number| one.good(call, number)).context("before the fault")?;
         let begun = Instant::now();
@@ -196,19 +197,21 @@ impl Single {
     }
 
     fn judge(&self, came: &Came) -> Result<()> {
+        let (done, took, timeout) = (&came.done, came.took, self.kind.timeout());
         let timed_out = |error: &Error| {
-            let Error::Timeout { waiting_rank, missing, .. } = error else { return false };
-            missing.contains(&(self.victim as u32)) && *waiting_rank as usize != self.victim
-        };
-        let right = match (self.kind, &came.done) {
-            (Kind::AbsentStream, done) => done.as_ref().is_err_and(timed_out),
+            let Error::Timeout { waiting_rank, missing, waited, .. } = error else { return false };
+            let late = *missing == [self.victim as u32] && *waiting_rank as usize != self.victim;
             // Who comes first where a GPU is full is nobody's to say.
-            (Kind::Busy { long: false, .. }, Err(error)) => matches!(error, Error::Timeout { .. }),
+            let right = late || matches!(self.kind, Kind::Busy { long: false, .. });
+            right && in_full(*waited, timeout) && in_full(took, timeout)
+        };
+        let right = match (self.kind, done) {
+            (Kind::AbsentStream, done) => done.as_ref().is_err_and(timed_out),
+            (Kind::Busy { long: false, .. }, Err(error)) => timed_out(error),
             (_, done) => done.is_ok(),
         };
-        let (done, took) = (&came.done, came.took);
         ensure!(right, "got {done:?} after {took:?}");
-        let limit = self.kind.timeout() + Duration::from_secs(1);
+        let limit = timeout + Duration::from_secs(1);
         ensure!(done.is_ok() || took < limit, "got {done:?} after {took:?}, later than {limit:?}");
         Ok(())
     }

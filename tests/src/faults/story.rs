@@ -37,7 +37,7 @@ pub type Told = Result<(), Cut>;
 
 /// A call by this form.
 pub fn call(algorithm: Algorithm, input: InputMode) -> Call {
-    Call { dtype: Dtype::F32, elems: 500, algorithm, input, grid: None }
+    Call { dtype: Dtype::F32, elems: 500, algorithm, input, grid: None, planned: false }
 }
 
 /// What communicators of stories are made for.

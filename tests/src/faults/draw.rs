@@ -1,0 +1,90 @@
+//! What is drawn of a cell: its dtype, the lengths of its calls, and how many blocks a rank of the CPU has. The same in every run.
+
+use allfold::{Algorithm, Dtype, InputMode};
+
+use super::{Cell, Fault, Phase};
+
+/// Elements of calls whose length is nothing to the fault.
+pub const ELEMS: usize = 500;
+/// Those of a drawn length at most.
+const MOST: u64 = 1000;
+/// A length of many packs for each thread.
+pub const LARGE: usize = 409_600;
+
+/// Numbers that look random: splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// From `least` to `most`.
+    fn within(&mut self, least: u64, most: u64) -> usize {
+        (least + self.next() % (most - least + 1)) as usize
+    }
+}
+
+impl Cell {
+    /// The cell at this place.
+    pub fn drawn(fault: Fault, phase: Phase, form: (Algorithm, InputMode), world: u32, victim: u32) -> Cell {
+        let place = [fault as u64, phase as u64, form.0 as u64, form.1 as u64, world.into(), victim.into()];
+        let mut random = Random(place.into_iter().fold(0, |seed, part| 16 * seed + part));
+        let differs = !fault.differs_in().is_empty() || fault == Fault::EmptyAlone;
+        let dtype = match fault {
+            Fault::OtherHalf => Dtype::Bf16,
+            Fault::OtherPlan => Dtype::I32,
+            Fault::Longer
+            | Fault::Shorter
+            | Fault::OtherAlgorithm
+            | Fault::OtherGrid
+            | Fault::OtherOrder
+            | Fault::OneMore
+            | Fault::Empty
+            | Fault::EmptyAlone
+            | Fault::OtherInput => [Dtype::F32, Dtype::Bf16][random.within(0, 1)],
+            Fault::OtherDtype
+            | Fault::Late
+            | Fault::Absent
+            | Fault::Dropped
+            | Fault::Killed
+            | Fault::KilledInCall
+            | Fault::Stopped
+            | Fault::StoppedTooLong
+            | Fault::Aborts
+            | Fault::AbortedFromAside => Dtype::F32,
+        };
+        let elems = random.within(2, MOST);
+        let elems = match fault {
+            Fault::OtherPlan => [LARGE, ELEMS],
+            Fault::Shorter if phase == Phase::Between => [LARGE, LARGE - 2],
+            Fault::Shorter => [elems, random.within(1, elems as u64 - 1)],
+            Fault::Longer => [elems, elems + random.within(1, 24)],
+            // Any other one.
+            Fault::OtherOrder | Fault::OneMore | Fault::Empty => {
+                let other = random.within(1, MOST - 1);
+                [elems, other + usize::from(other >= elems)]
+            }
+            Fault::EmptyAlone | Fault::OtherHalf | Fault::OtherInput => [elems; 2],
+            Fault::OtherDtype
+            | Fault::OtherAlgorithm
+            | Fault::OtherGrid
+            | Fault::Late
+            | Fault::Absent
+            | Fault::Dropped
+            | Fault::Killed
+            | Fault::KilledInCall
+            | Fault::Stopped
+            | Fault::StoppedTooLong
+            | Fault::Aborts
+            | Fault::AbortedFromAside => [ELEMS; 2],
+        };
+        // Of one block of one thread no grid is another one.
+        let blocks = if differs && fault != Fault::OtherGrid { random.within(1, 2) as u32 } else { 2 };
+        Cell { fault, phase, form, world, victim, dtype, elems, blocks }
+    }
+}
