@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use allfold::Error;
 use allfold::cuda::{Context, Device};
 use allfold::driver_faults::{Calls, current_context, watch};
+use allfold::rendezvous::RendezvousError;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
-use super::story::{self, TIMEOUT, Told};
+use super::story::{self, Cut, TIMEOUT, Told};
 use super::together::{self, said, together};
 use super::{Facts, Report, Watchdog, now};
 use crate::soft;
@@ -36,9 +37,7 @@ const TAKE: [&str; 12] = [
 ];
 
 /// Functions that give something back, or wait before it is: where one fails something may be lost.
-const GIVE: [&str; 14] = [
-    "cuCtxGetCurrent",
-    "cuCtxPushCurrent_v2",
+const GIVE: [&str; 12] = [
     "cuCtxSynchronize",
     "cuDevicePrimaryCtxRelease_v2",
     "cuEventDestroy_v2",
@@ -69,8 +68,9 @@ struct Sweep {
 
 /// What came of a story in which a call failed.
 struct Came {
-    /// What the library said where it failed, and elsewhere.
+    /// What the library said where it failed, whether that was in place of a communicator, and what it said elsewhere.
     said: Option<Error>,
+    unmade: bool,
     others: Vec<Option<Error>>,
     calls: Calls,
 }
@@ -80,7 +80,7 @@ impl Sweep {
         let mut sweep = Sweep { victim, names: Vec::new() };
         // The first time something may be looked up, or compiled.
         for _ in 0..2 {
-            let Came { said, others, calls } = sweep.tell(gpus, making, None)?;
+            let Came { said, others, calls, .. } = sweep.tell(gpus, making, None)?;
             let said = said.into_iter().chain(others.into_iter().flatten()).next();
             ensure!(said.is_none(), "a story in which nothing fails: {said:?}");
             sweep.names = calls.names;
@@ -96,15 +96,17 @@ impl Sweep {
             let _current = context.enter()?;
             let (told, calls) = watch(fails, || catch_unwind(AssertUnwindSafe(|| tell(gpus))));
             let told: Told = told.map_err(|_| anyhow!("it panicked"))?;
-            return Ok(Came { said: said(told, 0)?, others: Vec::new(), calls });
+            let unmade = matches!(told, Err(Cut::Unmade(_)));
+            return Ok(Came { said: said(told, 0)?, unmade, others: Vec::new(), calls });
         };
         let tell = if making { together::making } else { together::long };
         let fails = fails.map(|(number, code)| (victim, number, code));
         let came = together(gpus, victim, fails, tell)?;
+        let unmade = matches!(came.told.get(victim as usize), Some(Err(Cut::Unmade(_))));
         let mut all =
             came.told.into_iter().enumerate().map(|(rank, told)| said(told, rank)).collect::<Result<Vec<_>>>()?;
         let said = all.remove(victim as usize);
-        Ok(Came { said, others: all, calls: came.calls })
+        Ok(Came { said, unmade, others: all, calls: came.calls })
     }
 
     /// A fresh communicator.
@@ -125,34 +127,37 @@ impl Sweep {
     fn fail(&self, gpus: &[u32], making: bool, number: usize) -> Result<Vec<Facts>> {
         let code = code_of(self.names[number]);
         let (before, live, begun) = (current_context(), soft::live(), Instant::now());
-        let Came { said, others, calls } = self.tell(gpus, making, Some((number, code)))?;
+        let came = self.tell(gpus, making, Some((number, code)))?;
         let took = begun.elapsed();
         // The same as when they were counted, if each run is like the last.
-        let name = calls.failed.with_context(|| format!("there were {} calls only", calls.names.len()))?;
+        let name = came.calls.failed.with_context(|| format!("there were {} calls only", came.calls.names.len()))?;
         ensure!(current_context() == before, "another context is current than before");
-        self.judge((name, code), making, said.as_ref(), &others)?;
+        self.judge((name, code), &came)?;
+        let Came { said, others, .. } = came;
         let limit = TIMEOUT + Duration::from_secs(1);
         ensure!(took < limit, "it took {took:?}, more than {limit:?}: {said:?}, {others:?}");
         self.fresh(gpus)?;
         ensure!(current_context() == before, "another context is current than before a fresh communicator");
         let now_live = soft::live();
-        ensure!(now_live == live || GIVE.contains(&name), "there is {now_live:?} after {live:?}");
+        ensure!(now_live == live || self.gives(number), "there is {now_live:?} after {live:?}");
         let late = took.saturating_sub(TIMEOUT);
         let fact = |error: &Option<Error>| Facts { right: error.is_none(), late, at: now(), took };
         Ok([&said].into_iter().chain(&others).map(fact).collect())
     }
 
+    /// Whether call `number` gives something back, or makes a context current for one that does.
+    fn gives(&self, number: usize) -> bool {
+        let rest = &self.names[number..];
+        let entered = rest.iter().find(|name| **name == CURRENT[1] || !CURRENT.contains(name));
+        entered.is_some_and(|name| GIVE.contains(name))
+    }
+
     /// Where something was said it is what failed; elsewhere what became of it.
-    fn judge(
-        &self,
-        (name, code): (&str, i32),
-        making: bool,
-        said: Option<&Error>,
-        others: &[Option<Error>],
-    ) -> Result<()> {
+    fn judge(&self, (name, code): (&str, i32), came: &Came) -> Result<()> {
+        let Came { said, unmade, others, .. } = came;
         let right = match said {
             // It has stopped nothing, or what has become of it is right.
-            None => !making || GIVE.contains(&name) || !TAKE.contains(&name),
+            None => !TAKE.contains(&name),
             Some(Error::Driver(error) | Error::ContextLost { source: error, .. }) => {
                 (error.call, error.code) == (name, code)
             }
@@ -160,13 +165,22 @@ impl Sweep {
             Some(_) => false,
         };
         ensure!(right, "got {said:?}");
-        for other in others.iter().flatten() {
-            let named = |rank: &u32| Some(*rank) == self.victim;
-            // Of whoever left, or could not launch, nothing more may be known.
-            let right = matches!(other, Error::Rendezvous(_) | Error::Ended(_))
-                || matches!(other, Error::RankFailed { rank, .. } | Error::PeerGone { rank } if named(rank))
-                || matches!(other, Error::Timeout { missing, .. } if missing.iter().any(named));
-            ensure!(right && said.is_some(), "another rank got {other:?}, and the one whose call failed {said:?}");
+        let named = |rank: &u32| Some(*rank) == self.victim;
+        for other in others {
+            let right = match other {
+                // It had nothing more to do with the one whose call failed.
+                None => !unmade,
+                Some(Error::RankFailed { rank, .. } | Error::PeerGone { rank }) => named(rank),
+                Some(Error::Rendezvous(RendezvousError::Gone { rank })) => named(rank),
+                Some(Error::Rendezvous(RendezvousError::Missing { missing }) | Error::Timeout { missing, .. }) => {
+                    matches!(&missing[..], [rank] if named(rank))
+                }
+                // One that could not launch says so, and not who it is.
+                Some(Error::Ended(_)) => !unmade,
+                Some(_) => false,
+            };
+            let alone = other.is_some() && said.is_none();
+            ensure!(right && !alone, "another rank got {other:?}, and the one whose call failed {said:?}");
         }
         Ok(())
     }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use allfold::cuda::{DriverError, RawStream, Stream};
-use allfold::{Algorithm, Communicator, Dtype, Error, InputMode, Options, RankBuffers, ReduceOp, Registration};
+use allfold::{
+    Algorithm, Communicator, Dtype, Error, InputMode, Options, RankBuffers, ReduceOp, Registration, SelfTest,
+};
 use anyhow::anyhow;
 
 use super::rank::{BYTES, Call};
@@ -14,6 +16,8 @@ pub const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How a story ends before its end.
 pub enum Cut {
+    /// By an error of the library in place of a communicator.
+    Unmade(Error),
     /// By an error of the library.
     Said(Error),
     /// By something that must not be.
@@ -51,6 +55,8 @@ pub fn options(inputs: Vec<InputMode>, algorithms: Vec<Algorithm>) -> Options {
         landing_bytes: Some(2 * BYTES as u64),
         max_blocks: Some(4),
         connect_timeout: Duration::from_secs(5),
+        // Its driver calls are a part of the story.
+        self_test: SelfTest::Always,
         ..Options::default()
     }
 }
@@ -108,7 +114,7 @@ pub fn short(gpus: &[u32]) -> Told {
     let mut memories =
         gpus.iter().map(|&gpu| Ground::Gpu(gpu).memory(4 * BYTES)).collect::<allfold::Result<Vec<_>>>()?;
     let options = options(vec![InputMode::Registered], vec![Algorithm::OneShotPush]);
-    let comm = Communicator::cuda_with(gpus, options)?;
+    let comm = Communicator::cuda_with(gpus, options).map_err(Cut::Unmade)?;
     let mut ranks = Ranks { comm, memories: &mut memories, calls: 0 };
     ranks.tell(call(Algorithm::OneShotPush, InputMode::Registered), 1, None)
 }
@@ -116,8 +122,7 @@ pub fn short(gpus: &[u32]) -> Told {
 /// Only the making of a communicator.
 pub fn making(gpus: &[u32]) -> Told {
     let options = options(vec![InputMode::Registered], vec![Algorithm::OneShotPush]);
-    Communicator::cuda_with(gpus, options)?;
-    Ok(())
+    Communicator::cuda_with(gpus, options).map(drop).map_err(Cut::Unmade)
 }
 
 /// The whole story.
@@ -132,7 +137,7 @@ pub fn long(gpus: &[u32]) -> Told {
         .collect::<allfold::Result<Vec<_>>>()?;
     let options =
         options(vec![InputMode::Registered, InputMode::Memcpy], vec![Algorithm::OneShot, Algorithm::OneShotPush]);
-    let comm = Communicator::cuda_with(gpus, options)?;
+    let comm = Communicator::cuda_with(gpus, options).map_err(Cut::Unmade)?;
     let mut ranks = Ranks { comm, memories: &mut memories, calls: 0 };
     let spans: Vec<_> = ranks.memories.iter().map(RankMemory::span).collect();
     // SAFETY: the memories live as long as the communicator.

@@ -88,7 +88,7 @@ const PUSH: (Algorithm, InputMode) = (Algorithm::OneShotPush, InputMode::Copied)
 pub fn short(seat: &dyn Rendezvous, gpu: u32) -> Told {
     let mut memory = Ground::Gpu(gpu).memory(4 * BYTES)?;
     let options = options(vec![InputMode::Copied], vec![Algorithm::OneShotPush]);
-    let comm = Communicator::connect_cuda_with(gpu, seat, options)?;
+    let comm = Communicator::connect_cuda_with(gpu, seat, options).map_err(Cut::Unmade)?;
     let push = call(PUSH.0, PUSH.1);
     One { comm, memory: &mut memory }.tell(push, 1, &push.options(None))
 }
@@ -96,8 +96,7 @@ pub fn short(seat: &dyn Rendezvous, gpu: u32) -> Told {
 /// Only the making of a communicator.
 pub fn making(seat: &dyn Rendezvous, gpu: u32) -> Told {
     let options = options(vec![InputMode::Copied], vec![Algorithm::OneShotPush]);
-    Communicator::connect_cuda_with(gpu, seat, options)?;
-    Ok(())
+    Communicator::connect_cuda_with(gpu, seat, options).map(drop).map_err(Cut::Unmade)
 }
 
 /// The whole story.
@@ -106,7 +105,7 @@ pub fn long(seat: &dyn Rendezvous, gpu: u32) -> Told {
     let mut memory = Ground::Gpu(gpu).memory(4 * BYTES)?;
     let inputs = vec![InputMode::Copied, InputMode::Registered];
     let options = Options { captured_calls: 2, ..options(inputs, vec![Algorithm::OneShot, Algorithm::OneShotPush]) };
-    let comm = Communicator::connect_cuda_with(gpu, seat, options)?;
+    let comm = Communicator::connect_cuda_with(gpu, seat, options).map_err(Cut::Unmade)?;
     let mut one = One { comm, memory: &mut memory };
     // SAFETY: the memory lives as long as the communicator.
     let name = unsafe { one.comm.register(&[one.memory.span()]) }?;
@@ -145,7 +144,7 @@ pub fn long(seat: &dyn Rendezvous, gpu: u32) -> Told {
 pub fn said(told: Told, rank: usize) -> Result<Option<Error>> {
     match told {
         Ok(()) => Ok(None),
-        Err(Cut::Said(error)) => Ok(Some(error)),
+        Err(Cut::Unmade(error) | Cut::Said(error)) => Ok(Some(error)),
         Err(Cut::Wrong(error)) => Err(error).with_context(|| format!("rank {rank}")),
     }
 }
