@@ -223,9 +223,11 @@ impl Communicator {
             Backend::Cuda(ranks) => {
                 // SAFETY: as above.
                 if let Err(error) = unsafe { ranks.all_reduce(&request, &plan, buffers, &peers) } {
-                    // Ranks that were launched wait for those that were not.
-                    let boards = ranks.boards();
-                    boards.stop(Stop::outside(Why::Abandoned, Rank(self.members.first)));
+                    // Ranks that were launched wait for those that were not. What is captured runs on none now, and never where its
+                    // capture has failed.
+                    if !ranks.all_captured(buffers.iter().filter_map(RawBuffers::stream)) {
+                        ranks.boards().stop(Stop::outside(Why::Abandoned, Rank(self.members.first)));
+                    }
                     return Err(error);
                 }
             }

@@ -214,6 +214,7 @@ mod self_test;
 mod setup;
 mod spans;
 mod stop;
+mod trace;
 pub mod tuning;
 
 pub use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, MAX_BLOCKS, MAX_RANKS, Phase, Rank};
@@ -236,6 +237,7 @@ pub use plan::{Limits, Plan};
 pub use reach::{Registered, Registration, Span};
 pub use request::Request;
 pub use stop::Aborter;
+pub use trace::{BlockTrace, PhaseTrace, TRACED_CALLS};
 
 /// The README's example, compiled.
 #[cfg(doctest)]

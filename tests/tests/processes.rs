@@ -72,6 +72,7 @@ on_processes! {
     b71_b83_rows_come_back: 2 3;
     b78_b79_captured_differently: 2 3;
     counted: 1 3;
+    traced: 2 3;
     b33_b40_b96_made_and_dropped: 2;
     b118_idle: 8;
 }

@@ -16,6 +16,7 @@
 use super::abi::{FlagRow, Phase, Rank};
 use super::epoch::Epoch;
 use super::machine::Machine;
+use super::mark::Mark;
 use super::spec::{Check, Order, Scope};
 use super::status::Ranks;
 use super::wait::{Left, Wait};
@@ -51,6 +52,9 @@ impl Barrier {
         }
         let row = self.row(m.block());
         let mut peer = m.thread();
+        if peer < W as u32 && (peer != m.rank().0 || peer + m.threads() < W as u32) {
+            self.mark(m, Mark::Told(self.phase));
+        }
         while peer < W as u32 {
             if peer != m.rank().0 {
                 match self.order {
@@ -87,6 +91,23 @@ impl Barrier {
         Ok(())
     }
 
+    /// The call that this is a barrier of: what announces a generation of a push is of none.
+    #[inline(always)]
+    const fn call(&self) -> Option<Epoch> {
+        match self.phase {
+            Phase::Start | Phase::Middle | Phase::End => Some(self.epoch),
+            Phase::Landing => None,
+        }
+    }
+
+    /// Marks that this thread came to `mark`, if this is a barrier of a call.
+    #[inline(always)]
+    fn mark<M: Machine>(&self, m: &M, mark: Mark) {
+        if let Some(epoch) = self.call() {
+            m.mark(epoch, mark);
+        }
+    }
+
     #[inline(always)]
     fn poll<M: Machine>(&self, m: &M, peer: Rank, row: FlagRow) -> Result<(), Left> {
         let mut wait = Wait::new();
@@ -105,9 +126,10 @@ impl Barrier {
                 Check::Equal => flag == self.epoch,
             };
             if arrived {
+                self.mark(m, Mark::Came(self.phase));
                 return Ok(());
             }
-            if !wait.goes_on(m, || Ranks::of(peer)) {
+            if !wait.goes_on(m, self.call(), || Ranks::of(peer)) {
                 return Err(wait.left(self.phase, Ranks::of(peer)));
             }
         }

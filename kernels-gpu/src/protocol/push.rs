@@ -24,6 +24,7 @@ use super::abi::{Phase, Rank};
 use super::element::Element;
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack};
+use super::mark::Mark;
 use super::poison::poison_pack;
 use super::signature;
 use super::wait::{Left, leave};
@@ -66,6 +67,7 @@ fn steps<M: Machine, T: Element, const W: usize>(
     lead: Option<Pack>,
 ) -> Result<(), Left> {
     last.goes_on()?;
+    m.mark(epoch, Mark::Begin);
     let turn = Turn::<T::Wire>::after(last, epoch, exchange.extent(), m.landing_shared_packs());
     turn.announce::<M, W>(m);
     // All that a thread sends is under way before it first waits.
@@ -78,6 +80,7 @@ fn steps<M: Machine, T: Element, const W: usize>(
         signature::compare::<M, W>(m, Phase::Landing, epoch)?;
         turn.hear::<M, W>(m)?;
     }
+    m.mark(epoch, Mark::End);
     Ok(())
 }
 

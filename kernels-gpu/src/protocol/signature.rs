@@ -168,29 +168,56 @@ fn told_by<M: Machine>(m: &M, phase: Phase, peer: Rank, epoch: Epoch, own: [u64;
         if Signature::heard(told, epoch).is_some() {
             return Err(wait.left(phase, Ranks::of(peer)));
         }
-        if !wait.goes_on(m, || Ranks::of(peer)) {
+        if !wait.goes_on(m, None, || Ranks::of(peer)) {
             return Err(wait.left(phase, Ranks::of(peer)));
         }
     }
 }
 
-/// Whether a peer that this rank waits for has told that it makes another call. Data of such a call may never come.
+/// Whether one of `peers` has told that it makes another call in that of `epoch`. In the innermost loop of every kernel: as short as it can be.
 #[inline(always)]
-pub(super) fn differs<M: Machine>(m: &M, epoch: Epoch, peers: Ranks) -> Ranks {
+pub(super) fn differs<M: Machine>(m: &M, epoch: Epoch, peers: Ranks) -> bool {
     let own = m.signature();
-    let mut found = Ranks::NONE;
-    if own.is_some() {
-        let mut peer = 0;
-        while peer < m.world() {
-            if !peers.and(Ranks::of(Rank(peer))).is_empty() {
-                // ORDER: as in `told_by`.
-                let told = m.call_told(Rank(peer), epoch.bank());
-                if Signature::heard(told, epoch).is_some_and(|theirs| theirs != own) {
-                    found = Ranks(found.0 | Ranks::of(Rank(peer)).0);
-                }
+    let mut peer = 0;
+    while own.is_some() && peer < m.world() {
+        if !peers.and(Ranks::of(Rank(peer))).is_empty() {
+            // ORDER: as in `told_by`.
+            let (own, told) = (own.told(epoch), m.call_told(Rank(peer), epoch.bank()));
+            let bits = (own[0] ^ told[0]) | (own[1] ^ told[1]);
+            // Both words are of this call, and not both the same.
+            if bits != 0 && bits <= BODY {
+                return true;
             }
-            peer += m.step(1);
         }
+        peer += m.step(1);
     }
-    found
+    false
+}
+
+/// What peers have told of a call so far.
+pub(super) struct Heard {
+    /// Those that make another call. Data of theirs may never come.
+    pub(super) differ: Ranks,
+    /// Those that have told nothing yet.
+    pub(super) silent: Ranks,
+}
+
+/// What peers have told of the call of `epoch`; nothing of any, where calls are not compared.
+#[inline(always)]
+pub(super) fn hear<M: Machine>(m: &M, epoch: Epoch) -> Heard {
+    let own = m.signature();
+    let mut heard = Heard { differ: Ranks::NONE, silent: Ranks::NONE };
+    let mut peer = 0;
+    while own.is_some() && peer < m.world() {
+        if peer != m.rank().0 {
+            // ORDER: as in `told_by`.
+            match Signature::heard(m.call_told(Rank(peer), epoch.bank()), epoch) {
+                Some(theirs) if theirs == own => {}
+                Some(_) => heard.differ = heard.differ.with(Rank(peer)),
+                None => heard.silent = heard.silent.with(Rank(peer)),
+            }
+        }
+        peer += m.step(1);
+    }
+    heard
 }

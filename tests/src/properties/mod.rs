@@ -20,11 +20,12 @@ mod splits;
 mod stamps;
 mod streams;
 mod switching;
+mod traced;
 mod typed;
 mod values;
 
 /// Those that ask for nothing but what a process sees of its own rank.
-pub const OF_PROCESSES: [&str; 33] = [
+pub const OF_PROCESSES: [&str; 34] = [
     "b23_b85_b86_small_lengths",
     "b85_lengths_by_powers",
     "b16_b17_b19_b23_b56_b109_sizes_others_failed_at",
@@ -56,6 +57,7 @@ pub const OF_PROCESSES: [&str; 33] = [
     "b71_b83_rows_come_back",
     "b78_b79_captured_differently",
     "counted",
+    "traced",
     "b33_b40_b96_made_and_dropped",
     "b118_idle",
 ];
@@ -121,6 +123,7 @@ properties! {
     captured::b78_b79_captured_differently: "ranks that captured different calls are told so, and nothing is summed";
     graphs::b14_b76_b81_b82_b83_graphs: "captured calls do nothing until they are replayed, and then what they must";
     counters::counted: "what a communicator counts of its calls is what was called";
+    traced::traced: "a trace tells when each block came where, and who waited for a rank that was late";
     hot_path::b37_a_call_is_a_launch: "a call costs its caller a launch a rank, and no memory";
     speed::b114_b117_speed: "small calls are quick, and what is chosen is not slower than what is not";
     refusals::b42_b58_refused_lengths: "lengths that differ between ranks or buffers, buffers for another number of ranks";

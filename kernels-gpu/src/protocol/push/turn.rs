@@ -7,6 +7,7 @@ use super::super::abi::{Phase, Rank};
 use super::super::barrier::Barrier;
 use super::super::epoch::{self, Epoch};
 use super::super::machine::{Landing, Machine, Pack};
+use super::super::mark::Mark;
 use super::super::spec::{Check, Order, Scope};
 use super::super::status::Ranks;
 use super::super::wait::{Left, Wait};
@@ -69,6 +70,12 @@ impl<R: Wire> Turn<R> {
         Ok(())
     }
 
+    /// Marks that this thread came to `mark` in this call.
+    #[inline(always)]
+    pub(in crate::protocol) fn mark<M: Machine>(&self, m: &M, mark: Mark) {
+        m.mark(self.epoch, mark);
+    }
+
     /// The place of `pack` in this call.
     #[inline(always)]
     pub(in crate::protocol) fn at(&self, pack: u32) -> Landing {
@@ -125,7 +132,7 @@ impl<R: Wire> Turn<R> {
                 then(sent.map(R::decode));
                 return Ok(());
             }
-            if !wait.goes_on(m, || missing) {
+            if !wait.goes_on(m, Some(self.epoch), || missing) {
                 return Err(wait.left(Phase::Landing, missing));
             }
         }
@@ -158,7 +165,7 @@ impl<R: Wire> Turn<R> {
                 then(sent.map(R::decode));
                 return Ok(());
             }
-            if !wait.goes_on(m, || Ranks::of(emitter)) {
+            if !wait.goes_on(m, Some(self.epoch), || Ranks::of(emitter)) {
                 return Err(wait.left(Phase::Landing, Ranks::of(emitter)));
             }
         }
