@@ -17,7 +17,7 @@ use crate::members::Members;
 use crate::options::{CallOptions, Options, ReduceOp};
 use crate::plan::{Limits, Plan};
 use crate::processes::Watch;
-use crate::rendezvous::{Line, Seed};
+use crate::rendezvous::Seed;
 use crate::request::Request;
 use crate::setup::prepare;
 use crate::spans;
@@ -29,12 +29,15 @@ mod capture;
 mod connect;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod own_line;
 mod rebuild;
 mod register;
 mod self_test;
 mod split;
 mod stamps;
 mod streams;
+
+use own_line::OwnLine;
 
 pub use capture::Captured;
 
@@ -55,7 +58,7 @@ pub struct Communicator {
     /// From which those that are left know where to meet when some are gone.
     seed: Option<Seed>,
     /// Where ranks that are processes of their own meet again.
-    line: Option<Line>,
+    line: Option<OwnLine>,
     counted: Counted,
     self_test_took: Option<Duration>,
 }

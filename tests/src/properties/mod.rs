@@ -25,7 +25,7 @@ mod typed;
 mod values;
 
 /// Those that ask for nothing but what a process sees of its own rank.
-pub const OF_PROCESSES: [&str; 34] = [
+pub const OF_PROCESSES: [&str; 35] = [
     "b23_b85_b86_small_lengths",
     "b85_lengths_by_powers",
     "b16_b17_b19_b23_b56_b109_sizes_others_failed_at",
@@ -54,6 +54,7 @@ pub const OF_PROCESSES: [&str; 34] = [
     "b61_b71_come_and_go",
     "b70_freed",
     "b76_b81_finished_later",
+    "b53_one_rank_fails",
     "b71_b83_rows_come_back",
     "b78_b79_captured_differently",
     "counted",
@@ -119,6 +120,7 @@ properties! {
     device_memory::b64_remapped: "other memory in the place of a registered piece is told from it";
     registered::b70_freed: "registered memory that was freed is noticed";
     captured::b76_b81_finished_later: "captured calls whose buffers are made known afterwards, in graphs that come and go";
+    captured::b53_one_rank_fails: "a capture that fails on one rank is known on all, with why";
     captured::b71_b83_rows_come_back: "a graph that is gone gives back what its calls held";
     captured::b78_b79_captured_differently: "ranks that captured different calls are told so, and nothing is summed";
     graphs::b14_b76_b81_b82_b83_graphs: "captured calls do nothing until they are replayed, and then what they must";
