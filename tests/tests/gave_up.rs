@@ -307,9 +307,9 @@ fn a_wait_goes_on_where_who_is_gone_had_come() {
     let mut wait = Wait::new();
     m.board.set(Board { stop: 0, gone: Ranks::of(Rank(1)) });
     let missing = Ranks::of(Rank(1)).with(Rank(2));
-    assert!(wait.goes_on(&m, None, || missing), "there is one more poll");
-    assert!(wait.goes_on(&m, None, || Ranks::of(Rank(2))), "what rank 1 sent has come by then, and rank 2 is not gone");
-    assert!(wait.goes_on(&m, None, || missing) && !wait.goes_on(&m, None, || missing));
+    assert!(wait.goes_on(&m, || missing), "there is one more poll");
+    assert!(wait.goes_on(&m, || Ranks::of(Rank(2))), "what rank 1 sent has come by then, and rank 2 is not gone");
+    assert!(wait.goes_on(&m, || missing) && !wait.goes_on(&m, || missing));
 }
 
 #[test]

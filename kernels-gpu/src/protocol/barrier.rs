@@ -91,20 +91,12 @@ impl Barrier {
         Ok(())
     }
 
-    /// The call that this is a barrier of: what announces a generation of a push is of none.
-    #[inline(always)]
-    const fn call(&self) -> Option<Epoch> {
-        match self.phase {
-            Phase::Start | Phase::Middle | Phase::End => Some(self.epoch),
-            Phase::Landing => None,
-        }
-    }
-
-    /// Marks that this thread came to `mark`, if this is a barrier of a call.
+    /// Marks that this thread came to `mark`, if this is a barrier of a call: what announces a generation of a push is not.
     #[inline(always)]
     fn mark<M: Machine>(&self, m: &M, mark: Mark) {
-        if let Some(epoch) = self.call() {
-            m.mark(epoch, mark);
+        match self.phase {
+            Phase::Start | Phase::Middle | Phase::End => m.mark(self.epoch, mark),
+            Phase::Landing => {}
         }
     }
 
@@ -129,7 +121,7 @@ impl Barrier {
                 self.mark(m, Mark::Came(self.phase));
                 return Ok(());
             }
-            if !wait.goes_on(m, self.call(), || Ranks::of(peer)) {
+            if !wait.goes_on(m, || Ranks::of(peer)) {
                 return Err(wait.left(self.phase, Ranks::of(peer)));
             }
         }

@@ -1,7 +1,8 @@
 //! What a call is, as its rank tells the others: so that ranks which make different calls find out, and add up nothing.
 //!
-//! A rank tells each peer its [`Signature`] in the call itself, and compares what peers tell with its own before it reads or
-//! stores anything whose place depends on it, or, in a push, before it ends. Both words carry the number of the call, so they
+//! A rank tells each peer its [`Signature`] in the call itself, and compares what peers tell with its own before it waits for anything
+//! else: what it waits for may not come in another call. So in a call with barriers it has compared before it reads or stores anything
+//! whose place depends on it; in a push, before it ends. Both words carry the number of the call, so they
 //! are their own flag: nothing need be ordered, and a word of an earlier call is none of this one.
 
 use core::hint::cold_path;
@@ -168,30 +169,10 @@ fn told_by<M: Machine>(m: &M, phase: Phase, peer: Rank, epoch: Epoch, own: [u64;
         if Signature::heard(told, epoch).is_some() {
             return Err(wait.left(phase, Ranks::of(peer)));
         }
-        if !wait.goes_on(m, None, || Ranks::of(peer)) {
+        if !wait.goes_on(m, || Ranks::of(peer)) {
             return Err(wait.left(phase, Ranks::of(peer)));
         }
     }
-}
-
-/// Whether one of `peers` has told that it makes another call in that of `epoch`. In the innermost loop of every kernel: as short as it can be.
-#[inline(always)]
-pub(super) fn differs<M: Machine>(m: &M, epoch: Epoch, peers: Ranks) -> bool {
-    let own = m.signature();
-    let mut peer = 0;
-    while own.is_some() && peer < m.world() {
-        if !peers.and(Ranks::of(Rank(peer))).is_empty() {
-            // ORDER: as in `told_by`.
-            let (own, told) = (own.told(epoch), m.call_told(Rank(peer), epoch.bank()));
-            let bits = (own[0] ^ told[0]) | (own[1] ^ told[1]);
-            // Both words are of this call, and not both the same.
-            if bits != 0 && bits <= BODY {
-                return true;
-            }
-        }
-        peer += m.step(1);
-    }
-    false
 }
 
 /// What peers have told of a call so far.

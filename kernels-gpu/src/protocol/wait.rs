@@ -29,21 +29,20 @@ impl Wait {
         Wait { polls: 0, began: 0 }
     }
 
-    /// After a poll in which `missing` had not all come: whether there is to be another one. There is none where they have told that what they
-    /// make in `call` is another one than this rank's; `None`: that is seen elsewhere.
+    /// After a poll in which `missing` had not all come: whether there is to be another one.
     #[inline(always)]
-    pub fn goes_on<M: Machine>(&mut self, m: &M, call: Option<Epoch>, missing: impl FnOnce() -> Ranks) -> bool {
+    pub fn goes_on<M: Machine>(&mut self, m: &M, missing: impl FnOnce() -> Ranks) -> bool {
         self.polls = self.polls.wrapping_add(1);
         if m.pause_to_look(self.polls) {
             cold_path();
-            return self.look(m, call, missing());
+            return self.look(m, missing());
         }
         true
     }
 
     // It is in every kernel as often as there are waits: as short as it can be.
     #[inline(always)]
-    fn look<M: Machine>(&mut self, m: &M, call: Option<Epoch>, missing: Ranks) -> bool {
+    fn look<M: Machine>(&mut self, m: &M, missing: Ranks) -> bool {
         if self.began == 0 {
             self.began = ticks(m).max(1);
         }
@@ -52,10 +51,7 @@ impl Wait {
         // One after the other: together they would take registers that no kernel has.
         // ORDER: each board is acquired, so that of one that is gone all has come by the next poll. Not weaker: a poll could be served from
         // before it. Not stronger: nothing here needs a total order.
-        let ends = wait.ns() >= m.timeout_ns()
-            || m.board().ends(missing)
-            || m.host_board().ends(missing)
-            || call.is_some_and(|epoch| signature::differs(m, epoch, missing));
+        let ends = wait.ns() >= m.timeout_ns() || m.board().ends(missing) || m.host_board().ends(missing);
         if ends {
             // Unless it was so at the look before this one, too, the next poll looks again.
             let again = self.polls != 0;

@@ -154,7 +154,7 @@ fn verdict(file: &str, text: &str, sm: u32, said: &str, success: bool) -> Verdic
 
 /// Bytes a thread that a kernel may keep in memory which has no more registers than its text grants: for what it needs again much
 /// later.
-const MOST_FRAME_BYTES: u32 = 32;
+const MOST_FRAME_BYTES: u32 = 24;
 
 /// Whether the text grants the kernel whose head is at `line` only so many registers.
 fn is_bounded(text: &str, line: usize) -> bool {

@@ -15,7 +15,7 @@ const INTRODUCTION: &str = "# Instructions of every kernel
 Made by `cargo xtask audit-ptx` from the packs in this folder; `--check` compares it. Accesses have the names of
 kernels-gpu/src/ptx/machine.rs, and were found to be the instructions that these names stand for: flags at system scope
 with the order in their name, data in main loops 16 bytes at a time. No kernel has a stack frame, a spill, local memory or a
-call, but for one whose registers are limited, which may keep 32 bytes a thread on its stack. The last columns are what ptxas gives a kernel on an architecture: hardware barriers, and registers a thread.
+call, but for one whose registers are limited, which may keep 24 bytes a thread on its stack. The last columns are what ptxas gives a kernel on an architecture: hardware barriers, and registers a thread.
 ";
 
 /// What `ptxas` said of a file's kernels, by architecture.

@@ -132,7 +132,7 @@ impl<R: Wire> Turn<R> {
                 then(sent.map(R::decode));
                 return Ok(());
             }
-            if !wait.goes_on(m, Some(self.epoch), || missing) {
+            if !wait.goes_on(m, || missing) {
                 return Err(wait.left(Phase::Landing, missing));
             }
         }
@@ -165,7 +165,7 @@ impl<R: Wire> Turn<R> {
                 then(sent.map(R::decode));
                 return Ok(());
             }
-            if !wait.goes_on(m, Some(self.epoch), || Ranks::of(emitter)) {
+            if !wait.goes_on(m, || Ranks::of(emitter)) {
                 return Err(wait.left(Phase::Landing, Ranks::of(emitter)));
             }
         }
