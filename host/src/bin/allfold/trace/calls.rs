@@ -35,7 +35,7 @@ pub fn run(settings: &Settings) -> Result<Traced> {
         Target::Cuda { devices } => {
             let gpus = Gpus::new(devices)?;
             let pairs = Pairs::alloc(&gpus, settings.elems)?;
-            traced(settings, Cuda { gpus: &gpus, pairs, graph: settings.graph })
+            traced(settings, Cuda { gpus: &gpus, pairs })
         }
     }
 }
@@ -44,7 +44,7 @@ pub fn run(settings: &Settings) -> Result<Traced> {
 trait Place {
     /// Fills the inputs with stamps for the next call.
     fn fill(&mut self, comm: &mut Communicator) -> Result<()>;
-    /// Makes so many calls of so many elements, and waits for their end.
+    /// Makes so many calls of so many elements, on GPUs in a `graph` or one by one, and waits for their end.
     fn calls(
         &mut self,
         comm: &mut Communicator,
@@ -55,23 +55,21 @@ trait Place {
     ) -> Result<()>;
     /// Counts wrong elements of the last call's outputs.
     fn check(&mut self, comm: &mut Communicator) -> Result<()>;
-    /// Whether the calls that are shown are in a graph.
-    fn graph(&self) -> bool;
 }
 
 fn traced(settings: &Settings, mut place: impl Place) -> Result<Traced> {
     let call = settings.call();
     let before = clocked(settings, &mut place)?;
     let mut comm = settings.target.communicator(settings.options())?;
-    let graph = place.graph();
     place.calls(&mut comm, settings.elems, &call, WARM, false)?;
-    let done = place.calls(&mut comm, settings.elems, &call, settings.calls, graph).and_then(|()| Ok(comm.check()?));
+    let done =
+        place.calls(&mut comm, settings.elems, &call, settings.calls, settings.graph).and_then(|()| Ok(comm.check()?));
     let mut calls = comm.trace()?;
     calls.retain(|block| block.epoch > WARM as u64);
     let done = match done {
         Ok(()) => {
             place.fill(&mut comm)?;
-            place.calls(&mut comm, settings.elems, &call, 1, graph)?;
+            place.calls(&mut comm, settings.elems, &call, 1, settings.graph)?;
             place.check(&mut comm)?;
             comm.check()
         }
@@ -119,16 +117,11 @@ impl Place for Cpu {
         let results: Vec<_> = self.outputs.iter_mut().map(|output| RankBuffers::in_place(output)).collect();
         Ok(comm.check_stamps(&results)?)
     }
-
-    fn graph(&self) -> bool {
-        false
-    }
 }
 
 struct Cuda<'a> {
     gpus: &'a Gpus,
     pairs: Pairs<'a>,
-    graph: bool,
 }
 
 impl Place for Cuda<'_> {
@@ -162,9 +155,5 @@ impl Place for Cuda<'_> {
     fn check(&mut self, comm: &mut Communicator) -> Result<()> {
         comm.check_stamps(&self.pairs.outputs())?;
         Ok(self.gpus.synchronize()?)
-    }
-
-    fn graph(&self) -> bool {
-        self.graph
     }
 }
