@@ -52,7 +52,7 @@ else
     on=0,0 parts="pairs gpus processes driver"
 fi
 for part in $parts; do
-    step "faults-$part" 130 "$here/suite" --backend cuda --devices "$on" --faults "$part" --seconds 80 --limit 120
+    step "faults-$part" 230 "$here/suite" --backend cuda --devices "$on" --faults "$part" --seconds 80 --limit 210
 done
 if [ "$gpus" -ge 2 ] && [ -x "$here/allfold" ]; then
     step bench 60 "$here/allfold" bench --graph --csv "$logs/bench.csv"

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File};
 use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use allfold::rendezvous::{Rendezvous, RendezvousError, Secret, Unix};
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Tells a process that it is a rank, of what, and where it meets the others.
 const SEAT: &str = "ALLFOLD_TEST_SEAT";
@@ -214,7 +215,11 @@ fn run_in(
 
 /// The process, and what it says: read as it comes, or the process would stand still.
 fn start(arguments: &[&str], seat: &str, cache: &Path) -> (Child, Vec<JoinHandle<String>>) {
-    let mut child = Command::new(std::env::current_exe().expect("this program"))
+    let mut child = Command::new(std::env::current_exe().expect("this program"));
+    // Whatever ends this program ends its ranks.
+    // SAFETY: a system call, which takes no lock and asks for no memory.
+    unsafe { child.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
+    let mut child = child
         .args(arguments)
         .env(SEAT, seat)
         .env("XDG_CACHE_HOME", cache)

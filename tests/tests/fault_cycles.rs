@@ -6,7 +6,7 @@ mod meet;
 use std::time::{Duration, Instant};
 
 use allfold::rendezvous::{self, Local, Rendezvous};
-use allfold::{Communicator, Error, Options, RankBuffers, ReduceOp};
+use allfold::{Communicator, Error, Options, RankBuffers, ReduceOp, SelfTest};
 use meet::held::Held;
 
 /// As many are run as the variable `ALLFOLD_CYCLES` says, or so many.
@@ -29,7 +29,12 @@ fn sum(comm: &mut Communicator) -> Result<(), Error> {
 
 /// A rank's part of a cycle, in which rank `number % 3` of three does something wrong.
 fn cycle(seat: &Local, number: u32) {
-    let options = Options { capacity_bytes: 4096, landing_bytes: Some(4096), ..Options::for_processes() };
+    let options = Options {
+        capacity_bytes: 4096,
+        landing_bytes: Some(4096),
+        self_test: SelfTest::Always,
+        ..Options::for_processes()
+    };
     let mut comm = Communicator::connect_cpu_with(seat, options).expect("all come");
     let rank = comm.local_ranks().start as u32;
     sum(&mut comm).expect("all call");

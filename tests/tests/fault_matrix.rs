@@ -2,6 +2,7 @@
 //! in time, and a communicator of those who are left that works. Ranks are threads here, each with a communicator of its own;
 //! `fault_processes.rs` has processes, and the program `suite` runs the same on GPUs.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,11 +10,12 @@ use allfold::{Communicator, Error, Options, RankBuffers, ReduceOp, rendezvous};
 use allfold_tests::faults::{Report, Watchdog, matrix, threads};
 
 #[test]
-fn b42_b43_b44_a_fault_of_a_rank_is_a_right_result_or_one_error_on_every_rank_and_those_left_go_on() {
+fn b42_b44_a_fault_of_a_rank_is_a_right_result_or_one_error_on_every_rank_and_those_left_go_on() {
     let cells = matrix::of_cpu_threads();
     assert!(cells.len() > 600, "{} cells", cells.len());
-    let report = Report::default();
-    threads::on_cpu(&cells, &report, &Watchdog::default());
+    let report = Arc::new(Report::default());
+    let watchdog = Watchdog::start(Duration::from_secs(300), Arc::clone(&report));
+    threads::on_cpu(&cells, &report, &watchdog);
     let lines = report.lines();
     println!("{}", lines.text);
     let failed = lines.failures;

@@ -2,7 +2,7 @@
 //! run, and the program is known to be right before it meets a GPU.
 
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use allfold_tests::faults::{Report, Watchdog, allocations, driver, matrix, single, threads};
@@ -21,6 +21,13 @@ fn gpus() -> MutexGuard<'static, [u32; 2]> {
     BOTH.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What is found, and an end to what hangs.
+fn watched() -> (Arc<Report>, Watchdog) {
+    let report = Arc::new(Report::default());
+    let watchdog = Watchdog::start(Duration::from_secs(600), Arc::clone(&report));
+    (report, watchdog)
+}
+
 /// Nothing failed, of so many cells at least.
 fn check(report: &Report, least: usize) {
     let lines = report.lines();
@@ -36,30 +43,30 @@ fn after(seconds: u64) -> Instant {
 /// As many as there is time for, spread over all; each of them takes a few hundredths of a second.
 #[test]
 fn a_driver_call_that_fails_is_a_typed_error_and_a_fresh_communicator_works() {
-    let (gpus, report) = (gpus(), Report::default());
-    driver(&*gpus, after(25), &report, &Watchdog::default()).expect("the GPUs are there");
+    let (gpus, (report, watchdog)) = (gpus(), watched());
+    driver(&*gpus, after(25), &report, &watchdog).expect("the GPUs are there");
     check(&report, 100);
 }
 
 #[test]
 fn no_memory_in_a_start_up_is_a_typed_error_on_every_rank() {
-    let (gpus, report) = (gpus(), Report::default());
-    allocations(&*gpus, after(40), &report, &Watchdog::default()).expect("the GPUs are there");
+    let (gpus, (report, watchdog)) = (gpus(), watched());
+    allocations(&*gpus, after(40), &report, &watchdog).expect("the GPUs are there");
     check(&report, 20);
 }
 
 #[test]
 fn b42_b44_a_fault_of_a_rank_with_a_gpu_is_a_right_result_or_one_error_on_every_rank() {
-    let (gpus, report) = (gpus(), Report::default());
+    let (gpus, (report, watchdog)) = (gpus(), watched());
     let cells = matrix::of_gpu_pairs();
-    threads::on_gpus(*gpus, &cells[..cells.len() / 6], after(100), &report, &Watchdog::default()).expect("two GPUs");
+    threads::on_gpus(*gpus, &cells[..cells.len() / 6], after(100), &report, &watchdog).expect("two GPUs");
     check(&report, 30);
 }
 
 #[test]
 fn b27_b35_a_stream_that_is_late_a_gpu_that_is_busy_and_no_room_are_right_results_or_typed_errors() {
-    let (gpus, report) = (gpus(), Report::default());
-    single(&*gpus, after(25), &report, &Watchdog::default()).expect("something to be busy with");
+    let (gpus, (report, watchdog)) = (gpus(), watched());
+    single(&*gpus, after(25), &report, &watchdog).expect("something to be busy with");
     check(&report, 20);
 }
 

@@ -1,5 +1,7 @@
 //! A machine with planted delays, for stress runs: late ranks and late blocks, at the start of a kernel, at every flag, at every pack
 //! that is pushed and at every block sync. What is told is marked after the delay.
+//!
+//! Long: each method of the machine once more.
 
 use super::abi::{Bank, FlagRow, Phase, Rank, step_to};
 use super::element::Element;

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use allfold::rendezvous::Rendezvous;
-use allfold::{Algorithm, Dtype, InputMode, Options};
+use allfold::{Algorithm, Dtype, InputMode, Options, SelfTest};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::judge::same;
@@ -62,6 +62,8 @@ impl Cell {
             landing_bytes: Some(2 * BYTES as u64),
             cpu_shape: (2, 1),
             connect_timeout: Duration::from_secs(3),
+            // Whatever has passed on this machine so far.
+            self_test: if self.phase == Phase::First { SelfTest::Always } else { SelfTest::Never },
             ..Options::for_processes()
         };
         match ground {
@@ -123,7 +125,7 @@ impl Cell {
         let (took, at) = (begun.elapsed(), now());
         let call_took = rank.took;
         let late = call_took.saturating_sub(self.fault.timeout(ground));
-        self.judge(rank.rank, ground, &got, took)?;
+        self.judge(rank.rank, ground, &got, (took, call_took))?;
         // Said again, of every later call.
         if let Err(error) = &got {
             let again = rank.call(self.good(), 99)?;

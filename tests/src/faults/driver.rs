@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use allfold::Error;
 use allfold::cuda::{Context, Device};
 use allfold::driver_faults::{Calls, current_context, watch};
+use allfold::rendezvous::RendezvousError;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 use super::story::{self, TIMEOUT, Told};
@@ -152,7 +153,7 @@ impl Sweep {
     ) -> Result<()> {
         let right = match said {
             // It has stopped nothing, or what has become of it is right.
-            None => !making || GIVE.contains(&name) || !TAKE.contains(&name),
+            None => !making || !TAKE.contains(&name),
             Some(Error::Driver(error) | Error::ContextLost { source: error, .. }) => {
                 (error.call, error.code) == (name, code)
             }
@@ -160,10 +161,13 @@ impl Sweep {
             Some(_) => false,
         };
         ensure!(right, "got {said:?}");
+        // Nobody has a communicator without the others.
+        ensure!(!making || said.is_none() || others.iter().all(Option::is_some), "got {said:?}, and others {others:?}");
         for other in others.iter().flatten() {
             let named = |rank: &u32| Some(*rank) == self.victim;
             // Of whoever left, or could not launch, nothing more may be known.
-            let right = matches!(other, Error::Rendezvous(_) | Error::Ended(_))
+            let right = matches!(other, Error::Rendezvous(RendezvousError::Gone { rank }) if named(rank))
+                || !making && matches!(other, Error::Ended(_))
                 || matches!(other, Error::RankFailed { rank, .. } | Error::PeerGone { rank } if named(rank))
                 || matches!(other, Error::Timeout { missing, .. } if missing.iter().any(named));
             ensure!(right && said.is_some(), "another rank got {other:?}, and the one whose call failed {said:?}");

@@ -9,11 +9,20 @@ use super::{Cell, Fault, Ground};
 
 impl Cell {
     /// Whether what `rank` got after `took` is what this fault has to come to.
-    pub(super) fn judge(&self, rank: u32, ground: Ground, got: &allfold::Result<()>, took: Duration) -> Result<()> {
-        let victim = self.victim;
+    ///
+    /// `call`: how long the call itself took.
+    pub(super) fn judge(
+        &self,
+        rank: u32,
+        ground: Ground,
+        got: &allfold::Result<()>,
+        (took, call): (Duration, Duration),
+    ) -> Result<()> {
+        let (victim, timeout) = (self.victim, self.fault.timeout(ground));
         let gave_up = |waiting_rank: u32, missing: &[u32], waited: Duration| {
-            // Where others take the processor another one may be late, too.
-            missing.contains(&victim) && waiting_rank != victim && waited >= self.fault.timeout(ground) / 2
+            // Of three, where others take the processor, another one may be late, too; but not who waited.
+            let named = missing.contains(&victim) && (self.world > 2 || missing.len() == 1);
+            named && !missing.contains(&waiting_rank) && waited >= timeout
         };
         let right = match (self.fault, got) {
             (Fault::Late | Fault::Stopped, Ok(())) => true,
@@ -39,6 +48,8 @@ impl Cell {
         let limit = self.fault.lasts(ground) + Duration::from_secs(1);
         ensure!(right, "got {got:?}, which is not what rank {victim}'s fault comes to, on rank {rank}");
         ensure!(took < limit, "got it after {took:?}, later than {limit:?}");
+        let limit = timeout + Duration::from_secs(1);
+        ensure!(got.is_ok() || call < limit, "got {got:?} in a call of {call:?}, later than {limit:?}");
         Ok(())
     }
 }

@@ -99,13 +99,14 @@ pub fn of_gpu_pairs() -> Vec<Cell> {
 
 /// Of processes: each of `faults` in each of `phases`.
 pub fn of_processes(faults: &[Fault], phases: &[Phase]) -> Vec<Cell> {
-    let (mut cells, mut number) = (Vec::new(), 0);
+    let mut cells = Vec::new();
     for &fault in faults {
-        for &phase in phases {
-            for (form, world) in FORMS_OF_PROCESSES.into_iter().flat_map(|form| [(form, 2), (form, 3)]) {
-                // Rank 0 too, where the others meet.
-                cells.push(Cell { fault, phase, form, world, victim: number % world });
-                number += 1;
+        for (turn, &phase) in (0..).zip(phases) {
+            for (number, form) in (0..).zip(FORMS_OF_PROCESSES) {
+                for world in [2, 3] {
+                    // Rank 0 too, where the others meet.
+                    cells.push(Cell { fault, phase, form, world, victim: (number + turn) % world });
+                }
             }
         }
     }
@@ -165,6 +166,13 @@ mod tests {
         }
         for (number, cell) in gpu.iter().enumerate() {
             assert!(!gpu[..number].contains(cell), "{cell:?} is there twice");
+        }
+        for (fault, phases) in [(Fault::Killed, 3), (Fault::KilledInCall, 2), (Fault::Stopped, 1)] {
+            let cells = of_processes(&[fault], &PHASES[..phases]);
+            for world in [2, 3].into_iter().filter(|&world| world == 2 || fault != Fault::KilledInCall) {
+                let of = |victim| cells.iter().any(|cell| (cell.world, cell.victim) == (world, victim));
+                assert!((0..world).all(of), "{fault:?} of {world} processes");
+            }
         }
         assert!(cpu.len() > 600 && gpu.len() > 200, "{} and {}", cpu.len(), gpu.len());
     }

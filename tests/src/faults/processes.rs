@@ -14,8 +14,18 @@ use crate::meet::{Case, Ended, Guest, tell};
 const LIMIT: Duration = Duration::from_secs(50);
 /// More than a deadline that an error may come after a process was killed.
 const AFTER_KILL: Duration = Duration::from_millis(100);
+/// The same on the CPU, where a watch sees it at once; with room for others that take the processor.
+const AFTER_KILL_ON_CPU: Duration = Duration::from_secs(2);
 /// What a rank says of what it got.
 const GOT: &str = "got";
+
+/// How long after a process was killed its peers have an error at the latest.
+fn most_after_kill(cell: &Cell, ground: Ground) -> Duration {
+    match ground.is_gpu() {
+        true => cell.fault.timeout(ground) + AFTER_KILL,
+        false => AFTER_KILL_ON_CPU,
+    }
+}
 
 /// Runs the cell on the rank of `seat`, a process.
 ///
@@ -31,7 +41,14 @@ pub fn run_rank(cell: Cell, seat: &Unix, ground: Ground) -> Result<Option<Facts>
         let signal = if name == "STOP" { Signal::STOP } else { Signal::CONT };
         kill_process(victim, signal).expect("it is there");
     };
-    cell.run(seat, ground, Some(&signal))
+    let facts = cell.run(seat, ground, Some(&signal))?;
+    if let Some(Facts { right: false, took, .. }) = facts
+        && cell.fault.kills()
+    {
+        let most = most_after_kill(&cell, ground);
+        ensure!(took <= most, "an error {took:?} after the call began, later than {most:?}");
+    }
+    Ok(facts)
 }
 
 /// This process as a rank of one of `cells`, if it is one; on what `grounds` say in turn. True: it got what it must.
@@ -81,8 +98,11 @@ pub fn run_all(
                         let killed = cell.fault.kills().then_some(cell.victim);
                         let ended = crate::meet::run(arguments, Case(cell.world, number as u32), killed, LIMIT);
                         let (facts, killed) = facts(ended)?;
-                        let Some(killed) = killed else { return Ok(facts) };
-                        let most = cell.fault.timeout(ground) + AFTER_KILL;
+                        if !cell.fault.kills() {
+                            return Ok(facts);
+                        }
+                        let killed = killed.context("who was killed does not say when")?;
+                        let most = most_after_kill(&cell, ground);
                         for fact in facts.iter().filter(|fact| !fact.right) {
                             // Or since it waits.
                             let took = fact.at.saturating_sub(killed).min(fact.took);

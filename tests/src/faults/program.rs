@@ -8,6 +8,9 @@ use clap::{Args, ValueEnum};
 
 use super::{Cell, Ground, Report, Watchdog, driver, matrix, pairs, processes, single, threads};
 
+/// Seconds that a part may take beyond its own, for what it has begun.
+const MORE: u64 = 70;
+
 /// Which of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
@@ -33,9 +36,10 @@ pub struct Faults {
     /// Seconds that each part of the faults may take; what there was no time for is counted.
     #[arg(long, default_value_t = 80)]
     pub seconds: u64,
-    /// Seconds after which the program ends whatever it is doing, says what that was, and returns 2.
-    #[arg(long, default_value_t = 240)]
-    pub limit: u64,
+    /// Seconds after which the program ends whatever it is doing, says what that was, and returns 2 [default: so many that each part can
+    /// take its time, and end what it has begun]
+    #[arg(long)]
+    pub limit: Option<u64>,
     /// Processes of so many cells at a time.
     #[arg(long, default_value_t = 2)]
     pub at_once: usize,
@@ -45,6 +49,11 @@ pub struct Faults {
 }
 
 impl Faults {
+    fn limit(&self) -> Duration {
+        let each = self.seconds + MORE;
+        Duration::from_secs(self.limit.unwrap_or(MORE + each * self.wanted().len() as u64))
+    }
+
     fn wanted(&self) -> Vec<Part> {
         match self.faults.as_deref() {
             None | Some([]) => Part::value_variants().to_vec(),
@@ -76,7 +85,7 @@ impl Faults {
             false => vec![Ground::Cpu],
         };
         let report = Arc::new(Report::of(filter));
-        let watchdog = Watchdog::start(Duration::from_secs(self.limit), Arc::clone(&report));
+        let watchdog = Watchdog::start(self.limit(), Arc::clone(&report));
         let (cells, pairs) = (of_processes(gpus), matrix::of_gpu_pairs());
         let end = Instant::now() + Duration::from_secs(self.seconds);
         let rank = pairs::as_rank(&pairs, &grounds, end, &report);

@@ -197,8 +197,10 @@ impl Single {
 
     fn judge(&self, came: &Came) -> Result<()> {
         let timed_out = |error: &Error| {
-            let Error::Timeout { waiting_rank, missing, .. } = error else { return false };
-            missing.contains(&(self.victim as u32)) && *waiting_rank as usize != self.victim
+            let Error::Timeout { waiting_rank, missing, waited, .. } = error else { return false };
+            // The others' streams are not held up; but how soon each of them comes to the call is the GPU's.
+            let named = missing.contains(&(self.victim as u32)) && !missing.contains(waiting_rank);
+            named && *waited >= self.kind.timeout()
         };
         let right = match (self.kind, &came.done) {
             (Kind::AbsentStream, done) => done.as_ref().is_err_and(timed_out),

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use allfold::cuda::{DriverError, RawStream, Stream};
-use allfold::{Algorithm, Communicator, Dtype, Error, InputMode, Options, RankBuffers, ReduceOp, Registration};
+use allfold::{
+    Algorithm, Communicator, Dtype, Error, InputMode, Options, RankBuffers, ReduceOp, Registration, SelfTest,
+};
 use anyhow::anyhow;
 
 use super::rank::{BYTES, Call};
@@ -51,6 +53,8 @@ pub fn options(inputs: Vec<InputMode>, algorithms: Vec<Algorithm>) -> Options {
         landing_bytes: Some(2 * BYTES as u64),
         max_blocks: Some(4),
         connect_timeout: Duration::from_secs(5),
+        // Its driver calls can fail, too.
+        self_test: SelfTest::Always,
         ..Options::default()
     }
 }

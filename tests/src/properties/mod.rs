@@ -3,6 +3,7 @@
 use crate::suite::Property;
 
 mod captured;
+mod captured_wrong;
 mod counters;
 mod device_memory;
 mod epochs;
@@ -120,9 +121,9 @@ properties! {
     device_memory::b64_remapped: "other memory in the place of a registered piece is told from it";
     registered::b70_freed: "registered memory that was freed is noticed";
     captured::b76_b81_finished_later: "captured calls whose buffers are made known afterwards, in graphs that come and go";
-    captured::b53_one_rank_fails: "a capture that fails on one rank is known on all, with why";
+    captured_wrong::b53_one_rank_fails: "a capture that fails on one rank is known on all, with why";
     captured::b71_b83_rows_come_back: "a graph that is gone gives back what its calls held";
-    captured::b78_b79_captured_differently: "ranks that captured different calls are told so, and nothing is summed";
+    captured_wrong::b78_b79_captured_differently: "ranks that captured different calls are told so, and nothing is summed";
     graphs::b14_b76_b81_b82_b83_graphs: "captured calls do nothing until they are replayed, and then what they must";
     counters::counted: "what a communicator counts of its calls is what was called";
     traced::traced: "a trace tells when each block came where, and who waited for a rank that was late";
