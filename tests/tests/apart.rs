@@ -7,6 +7,7 @@ use allfold::rendezvous::{Rendezvous, local};
 use allfold::{Algorithm, CallOptions, Communicator, Error, InputMode, Options, Preset, RankBuffers, ReduceOp};
 use allfold_tests::data::mix;
 use allfold_tests::suite::sound_forms;
+use half::f16;
 
 /// The same on each of `world` ranks.
 fn on_ranks(world: u32, options: &Options, body: impl Fn(Communicator, u32) + Sync) {
@@ -111,6 +112,23 @@ fn b42_ranks_that_wait_for_different_things_are_told_so_at_once() {
                 begun.elapsed()
             );
         }
+    }
+}
+
+/// Lengths of which plans make different calls, or the same by fewer or more pieces: those of a report, and others.
+#[test]
+fn b42_lengths_that_differ_are_told_so_whatever_they_are() {
+    let options = Options { timeout: None, capacity_bytes: 1 << 20, ..Options::for_processes() };
+    let drawn = (0..12).map(|number| [0, 1].map(|which| 1 + mix(42, which, number) as usize % 400_000));
+    for (number, [one, other]) in [[409_600, 409_598], [1, 2], [8, 400_000]].into_iter().chain(drawn).enumerate() {
+        let (world, begun) = (2 + number as u32 % 2, Instant::now());
+        on_ranks(world, &options, |mut comm, rank| {
+            let mut data = vec![f16::ONE; if rank == 1 { one } else { other }];
+            let result = comm.all_reduce(&[RankBuffers::in_place(&mut data)], ReduceOp::Sum);
+            let Err(Error::Disagreement { values, .. }) = &result else { panic!("{one} and {other}: {result:?}") };
+            assert!(values.iter().any(|(_, ranks)| *ranks == [1]), "{one} and {other}: {result:?}");
+        });
+        assert!(begun.elapsed() < Duration::from_secs(10), "{one} and {other}: {:?}", begun.elapsed());
     }
 }
 
