@@ -130,9 +130,9 @@ pub fn leave<M: Machine>(m: &M, epoch: Epoch, left: Left) {
             (why, ranks) = (Some(Why::Gone), gone);
         } else {
             why = Some(Why::TimedOut);
-            // Some may have come, and themselves wait for those that have not.
+            // Some may have come, and themselves wait for those that have not; and this thread may have waited for one of several.
             if !silent.is_empty() {
-                ranks = if silent.and(ranks).is_empty() { silent } else { silent.and(ranks) };
+                ranks = silent;
             }
             if (LongestWait { ticks: waited(m, began), ranks }).ns() >= m.timeout_ns() / 2 {
                 // Who was told would have ended so soon after: the others that are missing are to be known too.
