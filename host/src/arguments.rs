@@ -142,6 +142,14 @@ impl Workspaces {
         slots
     }
 
+    /// Start of `rank`'s marks; 0: there are none.
+    fn marks(&self, rank: u32) -> u64 {
+        match self.layout.has_marks() {
+            true => self.addresses[rank as usize] + self.layout.marks_offset_bytes as u64,
+            false => 0,
+        }
+    }
+
     fn each(
         &self,
         request: &Request,
@@ -169,6 +177,7 @@ impl Workspaces {
                 rank,
                 world,
                 aligned: request.aligned.into(),
+                marks: self.marks(rank),
                 delay_ns: self.delays.map_or(0, |delays| delays.nanoseconds),
                 delay_one_in: self.delays.map_or(0, |delays| delays.one_in),
                 ..KernelArgs::default()

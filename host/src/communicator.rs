@@ -17,24 +17,27 @@ use crate::members::Members;
 use crate::options::{CallOptions, Options, ReduceOp};
 use crate::plan::{Limits, Plan};
 use crate::processes::Watch;
-use crate::rendezvous::{Line, Seed};
+use crate::rendezvous::Seed;
 use crate::request::Request;
 use crate::setup::prepare;
 use crate::spans;
-use crate::stop;
 use crate::tuning::{self, Row};
 
 mod calls;
 mod capture;
 mod connect;
+mod ends;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod own_line;
 mod rebuild;
 mod register;
 mod self_test;
 mod split;
 mod stamps;
 mod streams;
+
+use own_line::OwnLine;
 
 pub use capture::Captured;
 
@@ -55,7 +58,7 @@ pub struct Communicator {
     /// From which those that are left know where to meet when some are gone.
     seed: Option<Seed>,
     /// Where ranks that are processes of their own meet again.
-    line: Option<Line>,
+    line: Option<OwnLine>,
     counted: Counted,
     self_test_took: Option<Duration>,
 }
@@ -223,58 +226,16 @@ impl Communicator {
             Backend::Cuda(ranks) => {
                 // SAFETY: as above.
                 if let Err(error) = unsafe { ranks.all_reduce(&request, &plan, buffers, &peers) } {
-                    // Ranks that were launched wait for those that were not.
-                    let boards = ranks.boards();
-                    boards.stop(Stop::outside(Why::Abandoned, Rank(self.members.first)));
+                    // Ranks that were launched wait for those that were not. What is captured runs on none now, and never where its
+                    // capture has failed.
+                    if !ranks.all_captured(buffers.iter().filter_map(RawBuffers::stream)) {
+                        ranks.boards().stop(Stop::outside(Why::Abandoned, Rank(self.members.first)));
+                    }
                     return Err(error);
                 }
             }
         }
         Ok(plan)
-    }
-
-    /// Whether all calls so far came to a good end: *a result counts only once this was `Ok` after it.* On GPUs it reads a few words of
-    /// each rank and waits for that copy only: call it after the streams have been synchronised, not in a hot path. A CPU call does it by
-    /// itself, but for registered memory that was freed.
-    ///
-    /// # Errors
-    /// [`Error::Timeout`]: a rank waited longer than [`Options::timeout`]. [`Error::PeerGone`]: it waited for a rank whose process or thread
-    /// has ended, or that was dropped. [`Error::Disagreement`]: ranks made different calls. [`Error::Aborted`]. [`Error::UnknownBuffers`].
-    /// [`Error::Ended`]: a launch failed on one of several ranks.
-    /// After each of these the communicator is at its end on all ranks, which learn of it within milliseconds: results since then are not
-    /// valid, see [`OnTimeout`](crate::OnTimeout), and every later call gets the same error. [`Communicator::rebuild`] makes a new one.
-    ///
-    /// [`Error::BufferFreed`]. [`Error::Driver`], also where a kernel has trapped.
-    pub fn check(&self) -> Result<()> {
-        self.check_words()?;
-        of_backend!(&self.backend, ranks => ranks.reach().check())
-    }
-
-    /// Stops all calls of this communicator, on all ranks: see [`Aborter::abort`](stop::Aborter::abort).
-    pub fn abort(&self) {
-        self.aborter().abort();
-    }
-
-    /// What stops the calls of this communicator from any thread, also while one of them runs.
-    pub fn aborter(&self) -> stop::Aborter {
-        let boards = of_backend!(&self.backend, ranks => ranks.boards());
-        stop::Aborter { boards, by: self.members.first }
-    }
-
-    /// What ranks have left word of.
-    fn check_words(&self) -> Result<()> {
-        let words = of_backend!(&self.backend, ranks => ranks.left())?;
-        let Some(stop) = words.iter().find_map(|word| word.stop) else { return Ok(()) };
-        // By the word of the rank that stopped first, if that is here.
-        let index = self.members.index(stop.by.0).unwrap_or(0);
-        let told = |epoch| of_backend!(&self.backend, ranks => ranks.told(index, epoch));
-        let word = stop::Word { stop: Some(stop), ..words[index] };
-        stop::error(self.members.first + index as u32, word, self.options.timeout, told)
-    }
-
-    /// Refuses a call on a communicator that is known to have come to its end. Nothing is waited for.
-    fn check_goes_on(&self) -> Result<()> {
-        if of_backend!(&self.backend, ranks => ranks.is_stopped()) { self.check_words() } else { Ok(()) }
     }
 
     /// The raw buffers of the local ranks, without an allocation.

@@ -41,8 +41,8 @@ pub struct Counters {
     pub replays: u64,
     /// Calls and replays that were refused: they got an error, and nothing was done.
     pub refused: u64,
-    /// Calls and replays with which the communicator has come to its end: they got an error, and later ones get
-    /// [`Error::Ended`](crate::Error::Ended).
+    /// Calls and replays with which the communicator has come to its end: they got an error, and later ones get the same
+    /// one.
     pub failed: u64,
     /// By algorithm.
     algorithms: Algorithms,

@@ -261,7 +261,7 @@ pub enum Error {
     Timeout {
         /// Who waited.
         waiting_rank: u32,
-        /// Who did not come.
+        /// Who did not come: where calls are compared those that have not come to this call at all, if there are any.
         missing: Vec<u32>,
         /// Where in the call.
         phase: Phase,
@@ -269,7 +269,8 @@ pub enum Error {
         block: u32,
         /// The call's number, modulo 2^40.
         epoch: u64,
-        /// How long it waited.
+        /// How long it waited; on ranks of other processes: how long their own may wait, which is the same unless ranks have been given different
+        /// [`Options::timeout`](crate::Options::timeout)s.
         waited: Duration,
     },
     /// Ranks do not reach each other, though they should: there is no communicator, and on every rank the same error. See

@@ -165,6 +165,9 @@
 //! debug, and of each call `plan` and `launch` at level trace, with dtype, bytes, algorithm and grid; `replay` likewise. On GPUs a
 //! span ends when the call is launched. Spans that nobody asked for take no memory.
 //!
+//! [`Communicator::longest_wait`] says how long a rank has waited at most, and for whom. With [`Options::trace`] blocks leave word of when they
+//! came where, which [`Communicator::trace`] reads; `allfold trace` makes a picture of it.
+//!
 //! # In a project of your own
 //!
 //! `cust` looks for a CUDA installation when it is built. Where there is none, any folder that holds an (empty) folder
@@ -214,6 +217,7 @@ mod self_test;
 mod setup;
 mod spans;
 mod stop;
+mod trace;
 pub mod tuning;
 
 pub use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, MAX_BLOCKS, MAX_RANKS, Phase, Rank};
@@ -236,6 +240,7 @@ pub use plan::{Limits, Plan};
 pub use reach::{Registered, Registration, Span};
 pub use request::Request;
 pub use stop::Aborter;
+pub use trace::{BlockTrace, PhaseTrace, TRACED_CALLS};
 
 /// The README's example, compiled.
 #[cfg(doctest)]

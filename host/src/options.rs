@@ -34,8 +34,11 @@ pub struct Options {
     /// A protocol in place of the named one, for experiments. Its `copy_in` is set by each call's input mode. Nothing is
     /// known of it but what [`Protocol::soundness`] says.
     pub custom: Option<Protocol>,
-    /// Delays to plant in the kernels, which are then slow ones, of bf16 alone: for stress runs.
+    /// Delays to plant in the kernels, which are then slow ones, of bf16 alone: for stress runs. All ranks have some, or none.
     pub delays: Option<Delays>,
+    /// Whether the blocks of the last calls leave word of when they came where, for [`Communicator::trace`](crate::Communicator::trace).
+    /// Kernels are then slow ones, of bf16 alone, and can have `delays`. The same on all ranks.
+    pub trace: bool,
     /// Element types of the calls to come.
     pub dtypes: Vec<Dtype>,
     /// Input modes of the calls to come; the first is what a call gets that asks for none.
@@ -108,7 +111,7 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// Between processes: captured calls that a rank can have at a time whose buffers peers use, see
     /// [`Registered::Later`]; 128 bytes each, and 2^20 calls at most. Other protocols than the default one have none, nor has a
-    /// run with `delays`. In one process there is no limit, and this is not looked at.
+    /// run with `delays` or `trace`. In one process there is no limit, and this is not looked at.
     pub captured_calls: u32,
     /// When ranks try their paths to each other before the communicator is there. The same on all ranks.
     pub self_test: SelfTest,
@@ -122,6 +125,7 @@ impl Default for Options {
             protocol: Preset::default(),
             custom: None,
             delays: None,
+            trace: false,
             dtypes: Dtype::ALL.to_vec(),
             inputs: vec![InputMode::Registered],
             algorithms: Algorithm::ALL.to_vec(),
@@ -168,6 +172,11 @@ impl Options {
         }
     }
 
+    /// Whether kernels are those of stress runs.
+    pub(crate) fn stressed(&self) -> bool {
+        self.delays.is_some() || self.trace
+    }
+
     /// Whether pushes may come between two calls that are staged: then staging banks in turn would rest on the hardware, since
     /// a push has no barrier that tells when peers have read a bank.
     fn staging_is_kept(&self) -> bool {
@@ -199,7 +208,7 @@ pub enum OnTimeout {
 /// between processes no longer than half of what is left of [`Options::connect_timeout`]; and the first call that fails is the last.
 /// It leaves no trace: it is in no counter, and the first call of the caller's has the first number.
 ///
-/// Not tried are one rank alone, ranks with an [`Options::custom`] protocol or [`Options::delays`], and algorithms that have no form
+/// Not tried are one rank alone, ranks with an [`Options::custom`] protocol, [`Options::delays`] or [`Options::trace`], and algorithms that have no form
 /// known to be sound, no room ([`Options::capacity_bytes`]) or no way to a buffer of another process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SelfTest {

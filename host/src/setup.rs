@@ -27,8 +27,8 @@ pub(crate) fn prepare(world: usize, options: &Options, landing_bytes: u64) -> Re
             return Err(Error::NoSuchForm { preset: options.protocol, input });
         }
     }
-    if let (Some(_), Some(dtype)) = (options.delays, options.dtypes.iter().find(|&&dtype| dtype != Dtype::Bf16)) {
-        return Err(Error::NotDeclared { what: dtype.name(), option: "delays, which are for bf16" });
+    if let (true, Some(dtype)) = (options.stressed(), options.dtypes.iter().find(|&&dtype| dtype != Dtype::Bf16)) {
+        return Err(Error::NotDeclared { what: dtype.name(), option: "delays or trace, which are for bf16" });
     }
     // One rank alone follows no protocol.
     for (algorithm, input, protocol) in plan::forms(options, ranks).filter(|_| world > 1) {
@@ -56,6 +56,7 @@ pub(crate) fn prepare(world: usize, options: &Options, landing_bytes: u64) -> Re
     let landing_bytes = if pushes && world > 1 { (landing_bytes as usize).next_multiple_of(PACK_BYTES) } else { 0 };
     let slot_bytes = if landing_bytes > 0 { landing_bytes.saturating_add(PACK_BYTES) } else { 0 };
     let layout = WorkspaceLayout::new(ranks, scratch_bytes, staging_bytes, slot_bytes);
+    let layout = if options.trace { layout.and_then(WorkspaceLayout::with_marks) } else { layout };
     let Some(layout) = layout else { return Err(too_large) };
     let limits = Limits {
         world: ranks,
@@ -78,15 +79,15 @@ pub(crate) fn check_captured_calls(options: &Options) -> Result<()> {
     if calls > most {
         return Err(Error::CapturedCallsTooLarge { calls, most });
     }
-    let what = match (options.custom, options.delays, options.protocol) {
+    let what = match (options.custom, options.stressed(), options.protocol) {
         _ if calls == 0 => return Ok(()),
-        (None, None, Preset::Allfold) => return Ok(()),
+        (None, false, Preset::Allfold) => return Ok(()),
         (Some(_), ..) => "a custom protocol",
-        (None, Some(_), _) => "a run with delays",
-        (None, None, other) => other.name(),
+        (None, true, _) => "a run with delays or trace",
+        (None, false, other) => other.name(),
     };
     // Kernels that look up their buffers are compiled for one protocol.
-    Err(Error::NotDeclared { what, option: "captured_calls, which is for protocol allfold without delays" })
+    Err(Error::NotDeclared { what, option: "captured_calls, which is for protocol allfold without delays and trace" })
 }
 
 /// Bytes of the largest landing slot: 32 bits count the packs of all those that a rank has, each of which has one more.

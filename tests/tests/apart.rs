@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use allfold::rendezvous::{Rendezvous, local};
-use allfold::{Algorithm, CallOptions, Communicator, InputMode, Options, Preset, RankBuffers, ReduceOp};
+use allfold::{Algorithm, CallOptions, Communicator, Error, InputMode, Options, Preset, RankBuffers, ReduceOp};
 use allfold_tests::data::mix;
 use allfold_tests::suite::sound_forms;
+use half::f16;
 
 /// The same on each of `world` ranks.
 fn on_ranks(world: u32, options: &Options, body: impl Fn(Communicator, u32) + Sync) {
@@ -21,6 +22,16 @@ fn on_ranks(world: u32, options: &Options, body: impl Fn(Communicator, u32) + Sy
     });
 }
 
+/// For small calls of each form.
+fn options() -> Options {
+    Options {
+        inputs: InputMode::ALL.to_vec(),
+        capacity_bytes: 1 << 14,
+        landing_bytes: Some(1 << 14),
+        ..Options::for_processes()
+    }
+}
+
 /// The forms that use no buffer of a peer's caller.
 fn forms(world: u32) -> Vec<(Algorithm, InputMode)> {
     let mut forms = sound_forms(Preset::Allfold, world as usize);
@@ -33,12 +44,7 @@ fn forms(world: u32) -> Vec<(Algorithm, InputMode)> {
 fn b13_b31_nobody_leaves_a_call_before_all_have_entered_it() {
     const CALLS: usize = 60;
     for world in 2..=5 {
-        let options = Options {
-            inputs: InputMode::ALL.to_vec(),
-            capacity_bytes: 1 << 14,
-            landing_bytes: Some(1 << 14),
-            ..Options::for_processes()
-        };
+        let options = options();
         let forms = forms(world);
         let entered: Vec<_> = (0..CALLS * forms.len()).map(|_| AtomicU32::new(0)).collect();
         on_ranks(world, &options, |mut comm, rank| {
@@ -79,6 +85,79 @@ fn b104_what_ranks_share_is_in_no_folder() {
             assert!(!maps.contains("/dev/shm"), "{maps}");
             assert!(data.iter().all(|&x| x == (0..world).sum::<u32>() as f32));
         });
+    }
+}
+
+/// Calls of which each rank waits for something else, by one block that waits for data before it hears what others make.
+#[test]
+fn b42_ranks_that_wait_for_different_things_are_told_so_at_once() {
+    // Where nobody ever gives up.
+    let options = Options { timeout: None, ..options() };
+    for world in 2..=3 {
+        let forms = forms(world);
+        for (one, other) in forms.iter().flat_map(|one| forms.iter().map(move |other| (*one, *other))) {
+            let begun = Instant::now();
+            on_ranks(world, &options, |mut comm, rank| {
+                let (algorithm, input) = if rank == 0 { one } else { other };
+                let call = CallOptions { algorithm: Some(algorithm), input: Some(input), ..CallOptions::default() };
+                let mut data = [1.0_f32; 300];
+                // The last generation of the slots of a push is full for the one and not for the other.
+                let elems = if rank == 0 { 300 } else { 200 };
+                let result = comm.all_reduce_with(&[RankBuffers::in_place(&mut data[..elems])], ReduceOp::Sum, &call);
+                assert!(matches!(result, Err(Error::Disagreement { .. })), "{one:?} and {other:?}: {result:?}");
+            });
+            assert!(
+                begun.elapsed() < Duration::from_secs(10),
+                "{one:?} and {other:?} of {world}: {:?}",
+                begun.elapsed()
+            );
+        }
+    }
+}
+
+/// Lengths of which plans make different calls, or the same by fewer or more pieces: those of a report, and others.
+#[test]
+fn b42_lengths_that_differ_are_told_so_whatever_they_are() {
+    let options = Options { timeout: None, capacity_bytes: 1 << 20, ..Options::for_processes() };
+    let drawn = (0..12).map(|number| [0, 1].map(|which| 1 + mix(42, which, number) as usize % 400_000));
+    for (number, [one, other]) in [[409_600, 409_598], [1, 2], [8, 400_000]].into_iter().chain(drawn).enumerate() {
+        let (world, begun) = (2 + number as u32 % 2, Instant::now());
+        on_ranks(world, &options, |mut comm, rank| {
+            let mut data = vec![f16::ONE; if rank == 1 { one } else { other }];
+            let result = comm.all_reduce(&[RankBuffers::in_place(&mut data)], ReduceOp::Sum);
+            let Err(Error::Disagreement { values, .. }) = &result else { panic!("{one} and {other}: {result:?}") };
+            assert!(values.iter().any(|(_, ranks)| *ranks == [1]), "{one} and {other}: {result:?}");
+        });
+        assert!(begun.elapsed() < Duration::from_secs(10), "{one} and {other}: {:?}", begun.elapsed());
+    }
+}
+
+/// Some of the others come, and wait themselves for the one that does not.
+#[test]
+fn b44_who_has_not_come_is_named_and_not_who_waits_for_it() {
+    let timeout = Some(Duration::from_millis(200));
+    let options = Options { timeout, ..options() };
+    for world in 3..=4 {
+        let absent = 1;
+        let forms =
+            forms(world).into_iter().filter(|(algorithm, input)| algorithm.pushes() || *input == InputMode::Copied);
+        for (algorithm, input) in forms {
+            on_ranks(world, &options, |mut comm, rank| {
+                // It is there, and makes no call until the others have given up.
+                if rank == absent {
+                    std::thread::sleep(Duration::from_millis(500));
+                    return;
+                }
+                // Parts of two, two and no packs, say.
+                let mut data = vec![1.0_f32; 4 * (world as usize - 1)];
+                let call = CallOptions { algorithm: Some(algorithm), input: Some(input), ..CallOptions::default() };
+                let result = comm.all_reduce_with(&[RankBuffers::in_place(&mut data)], ReduceOp::Sum, &call);
+                let Err(Error::Timeout { missing, .. }) = &result else {
+                    panic!("{algorithm:?} {input:?}: {result:?}")
+                };
+                assert_eq!(*missing, [absent], "{algorithm:?} {input:?} of {world}: {result:?}");
+            });
+        }
     }
 }
 

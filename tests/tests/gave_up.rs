@@ -18,6 +18,7 @@ use allfold_kernels::protocol::signature::{Call, Collective};
 use allfold_kernels::protocol::spec::{Order, Reuse, Scope};
 use allfold_kernels::protocol::status::{Board, LongestWait};
 use allfold_kernels::protocol::two_shot::two_shot;
+use allfold_kernels::protocol::wait::Wait;
 use lone::Lone;
 
 const ELEMS: u64 = 100;
@@ -92,6 +93,12 @@ fn waiting(world: u32, rank: u32, block: u32, last: u64, barriers: &[(Phase, Sco
     m
 }
 
+/// All ranks in the order in which one that stops tells them: once its own word is there, all others have been told.
+fn own_last(m: &Lone) -> impl Iterator<Item = Rank> + use<> {
+    let (own, world) = (m.rank, m.world);
+    (1..=world).map(move |step| Rank((own + step) % world))
+}
+
 #[test]
 fn a_missing_peer_is_named_and_nothing_more_is_touched() {
     let mut cases = 0;
@@ -108,11 +115,11 @@ fn a_missing_peer_is_named_and_nothing_more_is_touched() {
                     let (phase, missing) = (all[stop].0, Rank(missing));
                     let (by, ranks) = (Rank(rank), Ranks::of(missing));
                     let stop = Stop { why: Why::TimedOut, by, phase, block, ranks, epoch_low };
-                    let all_ranks: Vec<_> = (0..world).map(|rank| (Rank(rank), stop)).collect();
+                    let all_ranks: Vec<_> = own_last(&m).map(|rank| (rank, stop)).collect();
                     assert_eq!(*m.stops.borrow(), all_ranks, "{what}");
                     assert_eq!(m.missing.borrow()[..], [ranks], "{what}");
                     let longest = m.waits.borrow().iter().map(|wait| wait.encode()).max().map(LongestWait::decode);
-                    assert_eq!(longest, Some(LongestWait { ticks: 3, ranks }), "{what}");
+                    assert_eq!(longest, Some(LongestWait { ticks: 4, ranks }), "{what}");
                     stopped(&m, &what);
                     // Only in the last phase an output may be whole, and then it is not looked at any more either.
                     poisoned(&m, algorithm, &what);
@@ -274,7 +281,7 @@ fn a_rank_that_is_told_to_stop_does_and_tells_what_only_its_host_has_said() {
         m.host_board.set(Board { stop: word(of_host), gone: Ranks::NONE });
         run(Algorithm::OneShot, protocol, &m);
         // Who told this rank by its own word has told the others; this rank's host is to know it, too.
-        let wanted: Vec<_> = (0..3).filter(|&rank| of_host || rank == m.rank).map(|rank| (Rank(rank), stop)).collect();
+        let wanted: Vec<_> = own_last(&m).filter(|rank| of_host || rank.0 == m.rank).map(|rank| (rank, stop)).collect();
         assert_eq!(*m.stops.borrow(), wanted);
         stopped(&m, "told");
         poisoned(&m, Algorithm::OneShot, "told");
@@ -290,6 +297,19 @@ fn what_comes_while_a_wait_is_ending_counts() {
     run(Algorithm::OneShot, protocol, &m);
     // In the end barrier nobody is there, and it ends: one thing after the other.
     assert!(m.loads.borrow().len() > 1, "the start barrier was passed");
+}
+
+/// What ended a wait has to hold for those who are missing then: one that is gone had sent all before it went.
+#[test]
+fn a_wait_goes_on_where_who_is_gone_had_come() {
+    let mut m = Lone::new(4, ELEMS, LANES, Epoch(0));
+    m.timeout = u64::MAX;
+    let mut wait = Wait::new();
+    m.board.set(Board { stop: 0, gone: Ranks::of(Rank(1)) });
+    let missing = Ranks::of(Rank(1)).with(Rank(2));
+    assert!(wait.goes_on(&m, || missing), "there is one more poll");
+    assert!(wait.goes_on(&m, || Ranks::of(Rank(2))), "what rank 1 sent has come by then, and rank 2 is not gone");
+    assert!(wait.goes_on(&m, || missing) && !wait.goes_on(&m, || missing));
 }
 
 #[test]
@@ -339,7 +359,7 @@ fn ranks_that_make_different_calls_stop_before_they_touch_each_other() {
                 left_alone(&m, Phase::Start, algorithm, protocol, &what);
             }
             // Block 0 tells, for all; and whoever finds a difference, lest the others do not know what it is.
-            let both = [(Rank(0), told(&CALL)), (Rank(1), told(&CALL))];
+            let both: Vec<_> = own_last(&m).map(|rank| (rank, told(&CALL))).collect();
             assert_eq!(*m.told_calls.borrow(), if same { &both[..0] } else { &both[..] }, "{what}");
             let mut first = waiting(2, 0, 0, epoch.0 - 1, &all, None);
             first.signature = CALL.signature();

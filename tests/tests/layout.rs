@@ -15,6 +15,7 @@ use allfold_kernels::protocol::abi::{
 use allfold_kernels::protocol::element::{Bf16, Element, F16, F32};
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Machine, Pack, Region};
+use allfold_kernels::protocol::mark::{MARK_WORDS, MARKED_CALLS, marks_offset_bytes};
 use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::share::{Span, Step, Unit, for_each, packs, part, part_packs};
 use allfold_kernels::protocol::spec::{Check, Order, Reuse, Scope, Start};
@@ -45,7 +46,8 @@ fn a_new_workspace_begins_with_words_of_the_last_call() {
     for last in [0, 7, u64::MAX >> 2] {
         let words: Vec<_> = first_words(last).collect();
         assert_eq!(words, first_words(last | 3 << 62).collect::<Vec<_>>());
-        assert_eq!(words.len() * WORD, STOP_OFFSET_BYTES);
+        assert_eq!(words.len() * WORD, SIGNAL_BYTES);
+        assert!(words[STOP_OFFSET_BYTES / WORD..].iter().all(|&word| word == 0), "nobody has stopped or waited");
         for block in [0, 1, MAX_BLOCKS as u32 - 1] {
             let row = FlagRow { phase: Phase::Landing, bank: Bank(1), block };
             for offset in [flag_offset_bytes(row, Rank(3)), epoch_offset_bytes(block)] {
@@ -80,6 +82,9 @@ fn b59_nothing_of_a_workspace_overlaps() {
         for staging_bytes in [0, 16, 4096, 4097, (1 << 31) - 16, 1 << 33] {
             let (world, landing_bytes) = (3, staging_bytes / 2);
             let layout = WorkspaceLayout::new(world, scratch_bytes, staging_bytes, landing_bytes).unwrap();
+            let unmarked = layout;
+            let layout = layout.with_marks().unwrap();
+            assert!(layout.has_marks() && !unmarked.has_marks() && unmarked.total_bytes == layout.marks_offset_bytes);
             let epochs =
                 (0..MAX_BLOCKS as u32).map(|block| epoch_offset_bytes(block)..epoch_offset_bytes(block) + WORD);
             let cursors =
@@ -105,13 +110,18 @@ fn b59_nothing_of_a_workspace_overlaps() {
                 let start = layout.landing_offset_bytes + slot * layout.landing_slot_bytes;
                 areas.push(start..start + landing_bytes);
             }
+            for (call, block) in [(0, 0), (1, 0), (0, 1), (MARKED_CALLS as u64 - 1, MAX_BLOCKS as u32 - 1)] {
+                let start = layout.marks_offset_bytes + marks_offset_bytes(Epoch(call), block);
+                areas.push(start..start + MARK_WORDS * WORD);
+            }
             for (index, area) in areas.iter().enumerate() {
                 assert!(area.end <= layout.total_bytes, "{area:?} of {}", layout.total_bytes);
                 for other in &areas[..index] {
                     assert!(area.is_empty() || other.is_empty() || !overlap(area, other), "{area:?} and {other:?}");
                 }
             }
-            assert!(areas[areas.len() - 3..].iter().all(|area| area.start.is_multiple_of(AREA_ALIGN_BYTES)));
+            let landing = areas.len() - 4 - 3..areas.len() - 4;
+            assert!(areas[landing].iter().all(|area| area.start.is_multiple_of(AREA_ALIGN_BYTES)));
         }
     }
 }

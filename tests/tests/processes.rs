@@ -69,9 +69,11 @@ on_processes! {
     b61_b71_come_and_go: 2 4;
     b70_freed: 2;
     b76_b81_finished_later: 2 3 8;
+    b53_one_rank_fails: 2 3;
     b71_b83_rows_come_back: 2 3;
     b78_b79_captured_differently: 2 3;
     counted: 1 3;
+    traced: 2 3;
     b33_b40_b96_made_and_dropped: 2;
     b118_idle: 8;
 }

@@ -8,10 +8,11 @@ use super::{Backend, Communicator, of_backend};
 use crate::buffers::{RankBuffers, RawBuffers};
 use crate::counters::{Counters, LongestWait};
 use crate::element::Element;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::options::{CallOptions, ReduceOp};
 use crate::plan::Plan;
 use crate::reach::Registered;
+use crate::trace::{self, BlockTrace};
 
 impl Communicator {
     /// [`Communicator::all_reduce`] with the algorithm, input mode or grid asked for. Returns how the call is done.
@@ -92,7 +93,7 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) when a rank's memory cannot be read.
+    /// [`Error::Driver`] when a rank's memory cannot be read.
     pub fn longest_wait(&self) -> Result<Option<LongestWait>> {
         let words = of_backend!(&self.backend, ranks => ranks.left())?;
         let longest = self.members.ranks().zip(words).max_by_key(|(_, word)| word.wait.ticks);
@@ -101,6 +102,37 @@ impl Communicator {
             waited: Duration::from_nanos(word.wait.ns()),
             missing: word.wait.ranks.iter().map(|Rank(rank)| rank).collect(),
         }))
+    }
+
+    /// When the blocks of the local ranks came where in the last [`TRACED_CALLS`](crate::TRACED_CALLS) calls, rank by rank, the earliest call
+    /// first: what they told their peers and how long they waited for them. The calls are to be done, or to have come to a bad end: then
+    /// it shows how far each block came. What a rank alone in its communicator leaves on a GPU is nothing.
+    ///
+    /// ```
+    /// use allfold::{Communicator, Dtype, Options, Phase, RankBuffers, ReduceOp};
+    /// use half::bf16;
+    ///
+    /// # fn main() -> Result<(), allfold::Error> {
+    /// let options = Options { trace: true, dtypes: vec![Dtype::Bf16], ..Options::default() };
+    /// let mut ranks = Communicator::cpu_with(2, options)?;
+    /// let (mut one, mut two) = ([bf16::ONE; 100], [bf16::ONE; 100]);
+    /// ranks.all_reduce(&[RankBuffers::in_place(&mut one), RankBuffers::in_place(&mut two)], ReduceOp::Sum)?;
+    /// for block in ranks.trace()? {
+    ///     let landing = block.phases[Phase::Landing as usize];
+    ///     println!("rank {} stored from {:?} on, and had all at {:?}", block.rank, landing.told_ns, landing.came_ns);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NotDeclared`] without [`Options::trace`](crate::Options::trace). [`Error::Driver`] when a rank's memory cannot be read.
+    pub fn trace(&self) -> Result<Vec<BlockTrace>> {
+        if !self.options.trace {
+            return Err(Error::NotDeclared { what: "a trace", option: "trace" });
+        }
+        let marks = of_backend!(&self.backend, ranks => ranks.marks())?;
+        Ok(self.members.ranks().zip(marks).flat_map(|(rank, words)| trace::decode(rank, &words)).collect())
     }
 
     /// Counts a call or a replay that got an error.

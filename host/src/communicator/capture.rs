@@ -36,7 +36,8 @@ impl Communicator {
     /// local rank; on the CPU there are none.
     ///
     /// Between processes calls with [`Registered::Later`](crate::Registered::Later) can be replayed after
-    /// [`Communicator::finish_capture`]. Whoever captures streams by other means, into graphs of their own, makes the
+    /// [`Communicator::finish_capture`], which tells all ranks when the last capture of one has failed, and for what; so does a
+    /// communicator that is dropped before, for which it waits a second at most. Whoever captures streams by other means, into graphs of their own, makes the
     /// same calls; where such a capture is given up half-way, its calls count all the same.
     ///
     /// # Errors
@@ -45,6 +46,32 @@ impl Communicator {
     /// one's place; [`Error::Driver`], also on GPUs within another capture. Where `record` fails or panics nothing is
     /// recorded any longer.
     pub fn capture(
+        &mut self,
+        streams: &[RawStream<'_>],
+        record: impl FnOnce(&mut Communicator) -> Result<()>,
+    ) -> Result<Captured> {
+        let owner = self.owner();
+        self.note_captured(owner, &Err::<(), _>("it panicked"));
+        let captured = self.capture_here(streams, record);
+        self.note_captured(owner, &captured);
+        captured
+    }
+
+    /// Notes how a capture of `owner` went, for the ranks of other processes.
+    fn note_captured<T>(&mut self, owner: u32, captured: &std::result::Result<T, impl fmt::Display>) {
+        // Of a communicator that has come to its end all know.
+        let stopped = of_backend!(&self.backend, ranks => ranks.is_stopped());
+        if self.options.captured_calls > 0
+            && !stopped
+            && self.owner() == owner
+            && let Some(own) = &mut self.line
+        {
+            own.captured(captured);
+        }
+    }
+
+    /// [`Communicator::capture`], of which the others learn nothing.
+    fn capture_here(
         &mut self,
         streams: &[RawStream<'_>],
         record: impl FnOnce(&mut Communicator) -> Result<()>,

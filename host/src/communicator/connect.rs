@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use allfold_kernels::protocol::abi::WorkspaceLayout;
 
+use super::own_line::OwnLine;
 use super::self_test::Untested;
 use super::{Backend, Communicator, of_backend};
 use crate::cpu::CpuRanks;
@@ -125,7 +126,7 @@ impl Communicator {
         let untested = communicator.untested();
         let (watch, words) = meeting.step(watch, |_| Untested::word(untested.as_ref()))?;
         let communicator = communicator.tested_with(untested.as_ref(), &meeting, &words)?;
-        Ok(Communicator { _watch: Some(watch), seed: Some(seed), line: Some(line), ..communicator })
+        Ok(Communicator { _watch: Some(watch), seed: Some(seed), line: Some(OwnLine::new(line)), ..communicator })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::connect::On;
-use super::{Backend, Communicator};
+use super::{Backend, Communicator, of_backend};
 use crate::error::{Error, Result};
 use crate::processes::deadline_after;
 use crate::rendezvous::{Line, Rendezvous, RendezvousError, Seed};
@@ -30,8 +30,9 @@ impl Communicator {
     /// communicator counts them.
     pub fn rebuild(&mut self, survivors: &[usize]) -> Result<Communicator> {
         let ranks = self.survivors(survivors)?;
-        // What ended it is what others are to hear of, too.
-        if self.check_words().is_ok() {
+        // What ended it is what others are to hear of, too; and where that cannot be read, they are to stop all the same.
+        let words = of_backend!(&self.backend, ranks => ranks.left());
+        if !words.is_ok_and(|words| words.iter().any(|word| word.stop.is_some())) {
             self.abort();
         }
         if let Backend::Cuda(all) = &mut self.backend {

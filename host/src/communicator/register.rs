@@ -43,7 +43,8 @@ impl Communicator {
             true => self.check_goes_on().map(|()| spans),
             false => Err(Error::RankCount { local, got: spans.len() }),
         };
-        let meeting = self.line.as_ref().map(|line| Meeting::new(line, self.options.connect_timeout)).transpose()?;
+        let meeting =
+            self.line.as_ref().map(|own| Meeting::new(own.line(), self.options.connect_timeout)).transpose()?;
         of_backend!(&mut self.backend, ranks => ranks.reach_mut().register(meeting.as_ref(), right))
     }
 
@@ -56,7 +57,7 @@ impl Communicator {
     pub fn release(&mut self, registration: Registration) -> Result<()> {
         let _release = spans::release(self.members.first).entered();
         let timeout = self.options.connect_timeout;
-        let meeting = self.line.as_ref().map(|line| Meeting::new(line, timeout)).transpose()?;
+        let meeting = self.line.as_ref().map(|own| Meeting::new(own.line(), timeout)).transpose()?;
         of_backend!(&mut self.backend, ranks => {
             // Kernels that use what is about to be unmapped.
             let finished = ranks.reach().check_name(registration).and_then(|()| ranks.finish());
@@ -84,18 +85,27 @@ impl Communicator {
     /// graph are compared with the others, and then left out.
     ///
     /// # Errors
-    /// On every rank the same [`Error::Disagreement`] for the first call that is not the same on all, and
+    /// On every rank the same [`Error::Disagreement`] for the first call that is not the same on all,
+    /// [`Error::RankFailed`] with what a rank's last [`capture`](Communicator::capture) failed for, and
     /// [`Error::NotShareable`]; otherwise as [`Communicator::register`]. Then the graphs captured since the last time
     /// must not be launched: their kernels would find no buffers, leave at once, and [`Communicator::check`] says so.
     pub fn finish_capture(&mut self) -> Result<()> {
         let _finish_capture = spans::finish_capture(self.members.first).entered();
         let right = self.check_goes_on();
-        let Some(line) = &self.line else { return right };
-        let meeting = Meeting::new(line, self.options.connect_timeout)?;
+        let Some(own) = &mut self.line else { return right };
+        let failed = own.failed();
+        let meeting = Meeting::new(own.line(), self.options.connect_timeout)?;
         of_backend!(&mut self.backend, ranks => {
-            let rows = ranks.reach().returned();
-            let finished = right.and_then(|()| if rows.is_empty() { Ok(()) } else { ranks.finish() });
-            meeting.done(ranks.reach_mut().reclaim(rows, finished))?;
+            let ready = match failed {
+                Some(why) => Err(meeting.fail(&why)),
+                None => {
+                    let rows = ranks.reach().returned();
+                    let finished = right.and_then(|()| if rows.is_empty() { Ok(()) } else { ranks.finish() });
+                    meeting.done(ranks.reach_mut().reclaim(rows, finished))
+                }
+            };
+            // What was captured until now is left out everywhere.
+            ready.inspect_err(|_| ranks.reach_mut().forget_after(0))?;
             ranks.reach_mut().finish_capture(&meeting)
         })
     }

@@ -65,8 +65,8 @@ impl Communicator {
             false => Err(Error::RankCount { local, got: seats.len() }),
         };
         match &self.line {
-            Some(line) => {
-                let part = self.split_over(line, right.map(|()| seats[0]))?;
+            Some(own) => {
+                let part = self.split_over(own.line(), right.map(|()| seats[0]))?;
                 Ok(part.into_iter().collect())
             }
             None => {

@@ -41,7 +41,7 @@ impl Area {
 
     /// Makes memory what kernels expect: new memory of zeros, or that of ranks whose calls so far have come to a good end.
     pub(super) fn clear(&self, layout: &WorkspaceLayout, last_epoch: u64) {
-        for offset in (layout.landing_offset_bytes..layout.total_bytes).step_by(size_of::<u64>()) {
+        for offset in (layout.landing_offset_bytes..layout.marks_offset_bytes).step_by(size_of::<u64>()) {
             self.word(offset).store(u64::from(MARKER) << 32 | u64::from(MARKER), Ordering::Relaxed);
         }
         for (index, word) in first_words(last_epoch).enumerate() {

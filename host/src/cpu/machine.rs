@@ -18,6 +18,7 @@ use allfold_kernels::protocol::abi::{
 use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::{self, Epoch};
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
+use allfold_kernels::protocol::mark::{Mark, marks_offset_bytes};
 use allfold_kernels::protocol::push::Cursor;
 use allfold_kernels::protocol::signature::Signature;
 use allfold_kernels::protocol::status::{Board, LongestWait, Ranks, Why};
@@ -201,6 +202,19 @@ impl Machine for Cpu<'_> {
             row => (0..ROW_WORDS).fold(0, |bits, word| bits | self.word(row, 8 * word).load(Ordering::Relaxed)),
         };
         self.args.aligned != 0 && low_bits.is_multiple_of(PACK_BYTES as u64)
+    }
+
+    #[inline]
+    fn mark(&self, epoch: Epoch, mark: Mark) {
+        if self.args.marks != 0 {
+            let at = marks_offset_bytes(epoch, self.block());
+            let raise =
+                |word: usize, value| self.word(self.args.marks, at + 8 * word).fetch_max(value, Ordering::Relaxed);
+            raise(mark.word(), self.now_ns());
+            if mark == Mark::Begin {
+                raise(0, epoch.next().0);
+            }
+        }
     }
 
     #[inline]

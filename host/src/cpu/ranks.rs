@@ -272,6 +272,14 @@ impl CpuRanks {
         Ok(self.areas.local().nth(index).map_or([[0; 2]; MAX_RANKS], |area| area.told(epoch)))
     }
 
+    /// The marks of each local rank.
+    pub(crate) fn marks(&self) -> Result<Vec<Vec<u64>>> {
+        let layout = &self.workspaces.layout;
+        let offsets = (layout.marks_offset_bytes..layout.total_bytes).step_by(size_of::<u64>());
+        let of = |area: &Area| offsets.clone().map(|offset| area.word(offset).load(Ordering::Relaxed)).collect();
+        Ok(self.areas.local().map(of).collect())
+    }
+
     /// Wrong elements that each local rank has counted.
     pub(crate) fn wrong(&self) -> Result<Vec<u64>> {
         Ok(self.areas.local().map(|area| area.word(WRONG_OFFSET_BYTES).load(Ordering::Relaxed)).collect())

@@ -75,6 +75,10 @@ impl Driver {
     }
 
     fn address(&self, name: &str) -> Option<NonNull<c_void>> {
+        #[cfg_attr(
+            not(feature = "driver-faults"),
+            expect(clippy::infallible_destructuring_match, reason = "with that feature there are two")
+        )]
         let library = match &self.functions {
             Functions::Library(library) => library,
             #[cfg(feature = "driver-faults")]

@@ -149,14 +149,14 @@ pub(super) fn all_reduce(
     options: &Options,
     world: u32,
 ) -> EntryPoint {
-    let form = match (options.delays, options.protocol, options.custom) {
+    let form = match (options.stressed(), options.protocol, options.custom) {
         _ if world == 1 => Form::Own(input),
-        (Some(_), ..) => Form::Delayed,
-        (None, Preset::Allfold, None) if is_compiled(options, algorithm, same_as(options, algorithm, input)) => {
+        (true, ..) => Form::Stress,
+        (false, Preset::Allfold, None) if is_compiled(options, algorithm, same_as(options, algorithm, input)) => {
             Form::Own(same_as(options, algorithm, input))
         }
         _ if !algorithm.has_any_protocol() => Form::Own(input),
-        (None, ..) => Form::Any,
+        (false, ..) => Form::Any,
     };
     EntryPoint::AllReduce { dtype, algorithm, form, world }
 }

@@ -103,7 +103,7 @@ pub(super) fn clear(context: &Context, address: u64, layout: &WorkspaceLayout, l
 /// Makes a workspace of zeros, or one of ranks whose calls so far have come to a good end, what kernels expect.
 pub(super) fn begin(context: &Context, address: u64, layout: &WorkspaceLayout, last_epoch: u64) -> Result<()> {
     let words: Vec<u8> = first_words(last_epoch).flat_map(u64::to_ne_bytes).collect();
-    let landing_bytes = layout.total_bytes - layout.landing_offset_bytes;
+    let landing_bytes = layout.marks_offset_bytes - layout.landing_offset_bytes;
     // SAFETY: no kernel uses the workspace now. The calls wait until the work is done.
     unsafe {
         context.memset(address + layout.landing_offset_bytes as u64, MARKER_BYTE, landing_bytes)?;

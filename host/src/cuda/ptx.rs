@@ -140,7 +140,7 @@ mod tests {
                 let has = |input: &InputMode| Preset::Allfold.protocol(algorithm, *input).is_some();
                 let own = InputMode::ALL.into_iter().filter(has).map(Form::Own);
                 let any = algorithm.has_any_protocol().then_some(Form::Any);
-                let delayed = (dtype == Dtype::Bf16).then_some(Form::Delayed);
+                let delayed = (dtype == Dtype::Bf16).then_some(Form::Stress);
                 let captured = (!algorithm.pushes()).then_some(Form::Captured);
                 for form in own.chain(any).chain(delayed).chain(captured) {
                     let alone = (form, algorithm) == (Form::Own(InputMode::Registered), Algorithm::OneShot);

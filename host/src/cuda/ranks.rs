@@ -61,6 +61,8 @@ impl Drop for CudaRanks {
             if let Err(error) = rank.context.finish() {
                 tracing::warn!(%error, "the workspaces of a dropped communicator are lost");
                 let (peers, pages) = (Arc::clone(&self.peers), Arc::clone(&self.pages));
+                // Peers are to hear of it all the same, if they can be told.
+                self.pages.leave();
                 std::mem::forget((std::mem::take(&mut self.ranks), peers, pages));
                 return;
             }

@@ -74,12 +74,24 @@ impl Bench for CudaRanks {
     }
 
     fn call(&mut self, trial: &Trial, limit: Duration, buffers: &mut [Buffers]) -> Result<Vec<Finding>> {
-        if let Err(error) = self.make(trial, limit, buffers) {
+        let found = self.make(trial, limit, buffers).and_then(|()| self.findings(trial, buffers));
+        if found.is_err() {
             // Whoever was launched, here or in another process, waits for those that were not.
             self.boards().stop(Stop::outside(Why::Abandoned, Rank(self.workspaces.members.first)));
             buffers.iter().for_each(|b| drop(b.stream.synchronize()));
-            return Err(error);
         }
+        found
+    }
+
+    fn reset(&self, last_epoch: u64) -> Result<()> {
+        let layout = &self.workspaces.layout;
+        self.ranks.iter().try_for_each(|rank| begin(&rank.context, rank.workspace.address(), layout, last_epoch))
+    }
+}
+
+impl CudaRanks {
+    /// What each local rank has found in a call that is done.
+    fn findings(&self, trial: &Trial, buffers: &[Buffers]) -> Result<Vec<Finding>> {
         let words = self.left()?;
         let mut found = Vec::new();
         for (index, (rank, word)) in self.workspaces.members.ranks().zip(words).enumerate() {
@@ -94,10 +106,5 @@ impl Bench for CudaRanks {
             });
         }
         Ok(found)
-    }
-
-    fn reset(&self, last_epoch: u64) -> Result<()> {
-        let layout = &self.workspaces.layout;
-        self.ranks.iter().try_for_each(|rank| begin(&rank.context, rank.workspace.address(), layout, last_epoch))
     }
 }

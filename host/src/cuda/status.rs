@@ -123,6 +123,13 @@ impl CudaRanks {
         Ok(std::array::from_fn(|rank| [0, 8].map(|word| words.at(of(rank as u32) + word))))
     }
 
+    /// The marks of each local rank.
+    pub(crate) fn marks(&self) -> Result<Vec<Vec<u64>>> {
+        let layout = &self.workspaces.layout;
+        let of = |rank| Ok(Words::read(rank, layout.marks_offset_bytes, layout.total_bytes)?.all());
+        self.ranks.iter().map(of).collect()
+    }
+
     /// Wrong elements that each rank has counted.
     pub(crate) fn wrong(&self) -> Result<Vec<u64>> {
         let word = |rank| Ok(Words::read(rank, WRONG_OFFSET_BYTES, WRONG_OFFSET_BYTES + 8)?.at(WRONG_OFFSET_BYTES));
@@ -153,6 +160,11 @@ impl Words {
         // SAFETY: words of the rank's workspace; a kernel that writes one at this moment writes it as a whole.
         unsafe { rank.context.copy_to_host(&mut bytes, rank.workspace.address() + start as u64) }?;
         Ok(Words { start, bytes })
+    }
+
+    /// All of them.
+    fn all(&self) -> Vec<u64> {
+        self.bytes.as_chunks().0.iter().map(|&word| u64::from_ne_bytes(word)).collect()
     }
 
     /// That at an offset.

@@ -20,6 +20,11 @@ impl CudaRanks {
         Ok(())
     }
 
+    /// Whether all of `streams`, one a local rank, are being captured: then what is launched there runs on no rank now.
+    pub(crate) fn all_captured<'s>(&self, streams: impl Iterator<Item = RawStream<'s>>) -> bool {
+        self.ranks.iter().zip(streams).all(|(local, stream)| local.context.is_capturing(stream).unwrap_or(false))
+    }
+
     /// Calls come on `streams`, which [`CudaRanks::check_turns`] has let pass.
     pub(crate) fn take_turns<'s>(&mut self, streams: impl Iterator<Item = RawStream<'s>>) -> Result<()> {
         Ok(self.ranks.iter_mut().zip(streams).try_for_each(|(local, stream)| local.turn.take(stream))?)

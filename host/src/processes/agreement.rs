@@ -28,7 +28,8 @@ fn of_options(options: &Options) -> Description {
     let Options {
         protocol,
         custom,
-        delays: _, // A rank's own: it changes when things happen, and not which.
+        delays, // How long is a rank's own; but where there are any, paths are not tried.
+        trace,
         dtypes,
         inputs,
         algorithms,
@@ -53,6 +54,8 @@ fn of_options(options: &Options) -> Description {
     vec![
         ("Options::protocol", protocol.name().to_owned()),
         ("Options::custom", custom.map_or("none".to_owned(), |protocol| format!("{:#x}", protocol.encode()))),
+        ("Options::delays", if delays.is_some() { "some" } else { "none" }.to_owned()),
+        ("Options::trace", trace.to_string()),
         ("Options::dtypes", format!("[{}]", dtypes.collect::<Vec<_>>().join(", "))),
         // In order: the first is what a call gets that asks for none.
         ("Options::inputs", format!("[{}]", inputs.iter().map(|input| input.name()).collect::<Vec<_>>().join(", "))),

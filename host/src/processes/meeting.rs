@@ -112,6 +112,15 @@ impl<'a> Meeting<'a> {
         Ok((mine, told))
     }
 
+    /// Tells all ranks that this one could not come as far as this step, and why: the error for it. The others get the same.
+    pub(crate) fn fail(&self, why: &str) -> Error {
+        let word = [&[FAILED], why.as_bytes()].concat();
+        if let Err(error) = self.rendezvous.all_gather(&word, self.deadline) {
+            tracing::debug!(%error, "not all ranks heard why this one failed");
+        }
+        Error::RankFailed { rank: self.rank(), why: why.to_owned() }
+    }
+
     /// [`Meeting::step`] with words of any length: where one of them is long, all go on until it has been told.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use allfold_kernels::protocol::abi::{Algorithm, MAX_RANKS};
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, MAX_RANKS};
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::soundness::Soundness;
 use allfold_kernels::protocol::status::Stop;
@@ -56,9 +56,9 @@ pub(crate) trait Bench {
 /// The calls that ranks with `options` and `limits` can make, from their first one on: one for each algorithm, in the first input
 /// mode that does. None where one rank is alone; none of experiments, which are there to go wrong.
 pub(crate) fn calls(options: &Options, limits: &Limits, rows: &[Row]) -> Vec<Trial> {
-    let (Some(&dtype), None, None, world @ 2..) =
-        (options.dtypes.first(), options.custom, options.delays, limits.world)
-    else {
+    // In an order of all ranks: what they declare is the same, but each may name it in its own order.
+    let dtype = Dtype::ALL.into_iter().find(|dtype| options.dtypes.contains(dtype));
+    let (Some(dtype), None, false, world @ 2..) = (dtype, options.custom, options.stressed(), limits.world) else {
         return Vec::new();
     };
     let mut trials = Vec::<Trial>::new();

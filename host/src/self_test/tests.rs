@@ -169,7 +169,7 @@ fn goes_on(comm: &mut Communicator, what: &str) {
     let buffers: Vec<_> = data.iter_mut().map(|data| RankBuffers::in_place(data)).collect();
     comm.all_reduce(&buffers, ReduceOp::Sum).unwrap_or_else(|error| panic!("{what}: {error}"));
     drop(buffers);
-    let sum = (1..=world as i32).sum();
+    let sum: i32 = (1..=world as i32).sum();
     assert!(data.iter().flatten().all(|&x| x == sum), "{what}: {data:?}");
 }
 

@@ -69,9 +69,11 @@ pub struct KernelArgs {
     pub delay_one_in: u32,
     /// 1 when a wait that ends early is to end the context with it, else 0.
     pub traps: u32,
+    /// Start of this rank's marks; 0: none are left. Read by the kernels of stress runs only.
+    pub marks: u64,
 }
 
 const _: () = {
-    let fields_bytes = 8 * (4 * MAX_RANKS - 1) + 13 * 8 + 9 * 4;
+    let fields_bytes = 8 * (4 * MAX_RANKS - 1) + 14 * 8 + 9 * 4;
     assert!(size_of::<KernelArgs>() == fields_bytes.next_multiple_of(16) && size_of::<KernelArgs>() <= 4096);
 };

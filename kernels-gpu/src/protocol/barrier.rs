@@ -16,6 +16,7 @@
 use super::abi::{FlagRow, Phase, Rank};
 use super::epoch::Epoch;
 use super::machine::Machine;
+use super::mark::Mark;
 use super::spec::{Check, Order, Scope};
 use super::status::Ranks;
 use super::wait::{Left, Wait};
@@ -51,6 +52,9 @@ impl Barrier {
         }
         let row = self.row(m.block());
         let mut peer = m.thread();
+        if peer < W as u32 && (peer != m.rank().0 || peer + m.threads() < W as u32) {
+            self.mark(m, Mark::Told(self.phase));
+        }
         while peer < W as u32 {
             if peer != m.rank().0 {
                 match self.order {
@@ -87,6 +91,15 @@ impl Barrier {
         Ok(())
     }
 
+    /// Marks that this thread came to `mark`, if this is a barrier of a call: what announces a generation of a push is not.
+    #[inline(always)]
+    fn mark<M: Machine>(&self, m: &M, mark: Mark) {
+        match self.phase {
+            Phase::Start | Phase::Middle | Phase::End => m.mark(self.epoch, mark),
+            Phase::Landing => {}
+        }
+    }
+
     #[inline(always)]
     fn poll<M: Machine>(&self, m: &M, peer: Rank, row: FlagRow) -> Result<(), Left> {
         let mut wait = Wait::new();
@@ -105,6 +118,7 @@ impl Barrier {
                 Check::Equal => flag == self.epoch,
             };
             if arrived {
+                self.mark(m, Mark::Came(self.phase));
                 return Ok(());
             }
             if !wait.goes_on(m, || Ranks::of(peer)) {

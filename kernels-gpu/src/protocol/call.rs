@@ -27,8 +27,8 @@ pub fn start<M: Machine, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch
     }
     barrier.arrive::<M, W>(m);
     signature::tell::<M, W>(m, epoch);
-    let waited = barrier.wait::<M, W>(m);
-    sync_all(m, waited.and_then(|()| signature::compare::<M, W>(m, Phase::Start, epoch)))
+    let same = signature::compare::<M, W>(m, Phase::Start, epoch);
+    sync_all(m, same.and_then(|()| barrier.wait::<M, W>(m)))
 }
 
 /// A block-wide sync of threads that have waited, or left their waits.

@@ -1,10 +1,13 @@
-//! A machine with planted delays, for stress runs: late ranks and late blocks, at the start of a kernel, at every flag
-//! and at every block sync.
+//! A machine with planted delays, for stress runs: late ranks and late blocks, at the start of a kernel, at every flag, at every pack
+//! that is pushed and at every block sync. What is told is marked after the delay.
+//!
+//! Long: each method of the machine once more.
 
-use super::abi::{Bank, FlagRow, Rank};
+use super::abi::{Bank, FlagRow, Phase, Rank, step_to};
 use super::element::Element;
 use super::epoch::Epoch;
 use super::machine::{Landing, Machine, Pack, Region};
+use super::mark::Mark;
 use super::push::Cursor;
 use super::signature::Signature;
 use super::status::{Board, LongestWait, Ranks};
@@ -35,9 +38,20 @@ impl<M: Machine> Delayed<M> {
     fn before_flag(&self, row: FlagRow, epoch: Epoch) {
         let rank = self.machine.rank().0 << 28;
         self.perhaps(epoch.0 as u32 ^ rank ^ (row.phase as u32) << 24, 4);
+        if Phase::BARRIERS.contains(&row.phase) {
+            self.machine.mark(epoch, Mark::Told(row.phase));
+        }
     }
 
-    /// At a block sync or at the start: late is this thread, and with it its block.
+    /// Between two peers' packs. What comes before the first one's is [marked](Machine::mark).
+    #[inline(always)]
+    fn between_peers(&self, listener: Rank) {
+        if step_to(self.machine.rank(), listener, self.machine.world()) != 0 {
+            self.at_sync();
+        }
+    }
+
+    /// At a block sync, at the start or before something is told: late is this thread, and with it its block.
     #[inline(always)]
     fn at_sync(&self) {
         self.perhaps(self.machine.ticks() ^ self.machine.block() << 20, 1);
@@ -76,6 +90,13 @@ impl<M: Machine> Machine for Delayed<M> {
     #[inline(always)]
     fn aligned(&self) -> bool {
         self.machine.aligned()
+    }
+    #[inline(always)]
+    fn mark(&self, epoch: Epoch, mark: Mark) {
+        if matches!(mark, Mark::Told(_)) {
+            self.at_sync();
+        }
+        self.machine.mark(epoch, mark);
     }
     #[inline(always)]
     fn sync_block(&self) {
@@ -202,7 +223,7 @@ impl<M: Machine> Machine for Delayed<M> {
     }
     #[inline(always)]
     fn push_pack(&self, listener: Rank, at: Landing, value: Pack) {
-        self.at_sync();
+        self.between_peers(listener);
         // ORDER: that of the machine; the caller has said why.
         self.machine.push_pack(listener, at, value);
     }
@@ -219,7 +240,7 @@ impl<M: Machine> Machine for Delayed<M> {
     }
     #[inline(always)]
     fn push_pairs(&self, listener: Rank, at: Landing, value: Pack) {
-        self.at_sync();
+        self.between_peers(listener);
         // ORDER: that of the machine; the caller has said why.
         self.machine.push_pairs(listener, at, value);
     }

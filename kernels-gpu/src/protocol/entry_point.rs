@@ -38,8 +38,8 @@ pub enum Form {
     Captured,
     /// It decodes its arguments.
     Any,
-    /// It decodes its arguments, and has planted delays. There are such kernels for bf16.
-    Delayed,
+    /// It decodes its arguments, has planted delays, and leaves marks. There are such kernels for bf16.
+    Stress,
 }
 
 impl EntryPoint {
@@ -49,7 +49,7 @@ impl EntryPoint {
             EntryPoint::AllReduce { dtype, form: Form::Own(_), .. } | EntryPoint::Stage(dtype) => (dtype, ""),
             EntryPoint::AllReduce { dtype, form: Form::Captured, .. } => (dtype, "_captured"),
             EntryPoint::AllReduce { dtype, form: Form::Any, .. } => (dtype, "_presets"),
-            EntryPoint::AllReduce { dtype, form: Form::Delayed, .. } => (dtype, "_stress"),
+            EntryPoint::AllReduce { dtype, form: Form::Stress, .. } => (dtype, "_stress"),
             EntryPoint::FillStamps(dtype) | EntryPoint::CheckStamps(dtype) => (dtype, "_verify"),
         }
     }
@@ -91,7 +91,7 @@ impl Display for EntryPoint {
                 };
                 write!(f, "{}{form}_w{world}", algorithm.name())
             }
-            EntryPoint::AllReduce { algorithm, form: Form::Captured | Form::Any | Form::Delayed, world, .. } => {
+            EntryPoint::AllReduce { algorithm, form: Form::Captured | Form::Any | Form::Stress, world, .. } => {
                 write!(f, "{}_w{world}", algorithm.name())
             }
             EntryPoint::Stage(_) => f.write_str("stage"),

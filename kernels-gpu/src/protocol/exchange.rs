@@ -22,6 +22,7 @@ use super::call;
 use super::element::{Element, sum};
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack, Region};
+use super::mark::Mark;
 use super::poison::poison;
 use super::share::{Step, Unit, for_each, packs, part, parts};
 use super::spec::{Protocol, Scope};
@@ -34,15 +35,19 @@ pub const RANKS: usize = 2;
 #[inline(always)]
 pub fn exchange<M: Machine, T: Element>(m: &M, protocol: Protocol) {
     let epoch = epoch::current(m);
-    if let Err(left) = steps::<M, T>(m, protocol, epoch) {
-        leave(m, epoch, left);
-        poison::<M, T>(m, left, parts::<M, T>(m));
+    match steps::<M, T>(m, protocol, epoch) {
+        Ok(()) => m.mark(epoch, Mark::End),
+        Err(left) => {
+            leave(m, epoch, left);
+            poison::<M, T>(m, left, parts::<M, T>(m));
+        }
     }
 }
 
 #[inline(always)]
 fn steps<M: Machine, T: Element>(m: &M, protocol: Protocol, epoch: Epoch) -> Result<(), Left> {
     epoch.goes_on()?;
+    m.mark(epoch, Mark::Begin);
     let peer = Rank(1 - m.rank().0);
     let part_of = |rank| part(packs(T::DTYPE, m.elems()), RANKS as u32, rank);
     call::start::<M, RANKS>(m, protocol, epoch)?;

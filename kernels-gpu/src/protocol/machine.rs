@@ -12,7 +12,7 @@
 //! | `push_pairs`, `clear_pairs` | `st.relaxed.sys.global.v2.u64` | `AtomicU64` stores, relaxed |
 //! | `poll_pairs` | `ld.relaxed.sys.global.v2.u64` | `AtomicU64` loads, relaxed |
 //! | `tell_call`, `call_told` | `st.relaxed.sys`, `ld.relaxed.sys`, `.global.v2.u64` | `AtomicU64`, relaxed |
-//! | `tell_stop`, `board` | `st.relaxed.sys.global.u64`, `ld.relaxed.sys.global.v2.u64` | `AtomicU64`, relaxed, acquire |
+//! | `tell_stop`, `board` | `st.relaxed.sys.global.u64`, `ld.acquire.sys.global.v2.u64` | `AtomicU64`, relaxed, acquire |
 //! | `sync_block` | `bar.sync` | a barrier of the block's threads |
 //!
 //! *Single writer.* A thread stores flags only in its own rank's name and polls only flags that its own rank listens
@@ -25,6 +25,7 @@
 use super::abi::{Bank, FlagRow, Generation, PACK_WORDS, Rank};
 use super::element::{self, Element};
 use super::epoch::Epoch;
+use super::mark::Mark;
 use super::push::Cursor;
 use super::signature::Signature;
 use super::status::{Board, LongestWait, Ranks};
@@ -81,6 +82,9 @@ pub trait Machine {
 
     /// Packs of a landing slot that small calls share, the same on every rank.
     fn landing_shared_packs(&self) -> u32;
+
+    /// Leaves word of when this thread came to `mark` in the call of `epoch`, where somebody wants to know: see [`mark`](super::mark).
+    fn mark(&self, _epoch: Epoch, _mark: Mark) {}
 
     /// Waits for all threads of the block; what they did before is visible to all of them after.
     fn sync_block(&self);

@@ -15,6 +15,7 @@
 //! | [`one_shot`], [`two_shot`], [`one_pass`], [`exchange`] | the algorithms that read peers' data, between barriers |
 //! | [`one_shot_push`], [`two_shot_push`], [`push`] | those that store into peers' landing areas, and what they share |
 //! | [`delayed`] | a machine with planted delays, for stress runs |
+//! | [`mark`] | when a block of a call came where |
 //! | [`stage`] | the copy that goes before a kernel when the input is not registered |
 //! | [`wait`], [`status`] | waits that end, and what ranks leave word of then for each other and for the host |
 //! | [`signature`] | what a call is, as ranks tell each other |
@@ -33,6 +34,7 @@ pub mod entry_point;
 pub mod epoch;
 pub mod exchange;
 pub mod machine;
+pub mod mark;
 pub mod one_pass;
 pub mod one_shot;
 pub mod one_shot_push;

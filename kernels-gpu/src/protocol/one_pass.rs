@@ -18,6 +18,7 @@ use super::call;
 use super::element::{Element, sum};
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack};
+use super::mark::Mark;
 use super::poison::poison;
 use super::share::{Step, Unit, for_each, load_inputs, packs, part, parts};
 use super::spec::Protocol;
@@ -27,15 +28,19 @@ use super::wait::{Left, leave};
 #[inline(always)]
 pub fn one_pass<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol) {
     let epoch = epoch::current(m);
-    if let Err(left) = steps::<M, T, W>(m, protocol, epoch) {
-        leave(m, epoch, left);
-        poison::<M, T>(m, left, parts::<M, T>(m));
+    match steps::<M, T, W>(m, protocol, epoch) {
+        Ok(()) => m.mark(epoch, Mark::End),
+        Err(left) => {
+            leave(m, epoch, left);
+            poison::<M, T>(m, left, parts::<M, T>(m));
+        }
     }
 }
 
 #[inline(always)]
 fn steps<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) -> Result<(), Left> {
     epoch.goes_on()?;
+    m.mark(epoch, Mark::Begin);
     call::start::<M, W>(m, protocol, epoch)?;
     let own = part(packs(T::DTYPE, m.elems()), W as u32, m.rank());
     for_each::<M, T, 1>(m, own, &SumToAll::<T, W> { epoch, element: PhantomData });

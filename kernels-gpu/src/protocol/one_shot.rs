@@ -9,6 +9,7 @@
 use super::element::{Element, sum};
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack, Region};
+use super::mark::Mark;
 use super::poison::poison;
 use super::share::{Span, Step, Unit, for_each, load_inputs, packs};
 use super::spec::Protocol;
@@ -20,9 +21,12 @@ use super::{call, stage};
 pub fn one_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol) {
     let epoch = epoch::current(m);
     let all = Span { start: 0, end: packs(T::DTYPE, m.elems()) };
-    if let Err(left) = steps::<M, T, W>(m, protocol, epoch, all) {
-        leave(m, epoch, left);
-        poison::<M, T>(m, left, [all].into_iter());
+    match steps::<M, T, W>(m, protocol, epoch, all) {
+        Ok(()) => m.mark(epoch, Mark::End),
+        Err(left) => {
+            leave(m, epoch, left);
+            poison::<M, T>(m, left, [all].into_iter());
+        }
     }
 }
 
@@ -34,6 +38,7 @@ fn steps<M: Machine, T: Element, const W: usize>(
     all: Span,
 ) -> Result<(), Left> {
     epoch.goes_on()?;
+    m.mark(epoch, Mark::Begin);
     if protocol.copy_in {
         stage::copy_in::<M, T>(m, all, epoch);
     }

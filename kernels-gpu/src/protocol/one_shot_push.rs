@@ -9,8 +9,10 @@
 
 use core::marker::PhantomData;
 
+use super::abi::Phase;
 use super::element::{Element, sum};
 use super::machine::{Machine, Pack};
+use super::mark::Mark;
 use super::push::{self, Exchange, Lane, Turn};
 use super::share::packs;
 use super::wait::Left;
@@ -70,6 +72,7 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Packs<T, W> {
         turn.take_from_all::<M, W>(m, turn.at(pack), own, |terms| {
             lane.store::<M, T>(m, pack, sum::<M, T, W>(m, terms));
             turn.clear_from_all::<M, W>(m, turn.at(pack));
+            turn.mark(m, Mark::Came(Phase::Landing));
         })
     }
 

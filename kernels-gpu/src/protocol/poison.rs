@@ -1,5 +1,5 @@
 //! What an output holds whose call was left before its end: every element that this thread would have written is all ones, which
-//! is a NaN of each floating-point type. So an element is its right sum or can be told from one.
+//! is a NaN of each floating-point type, and -1 of an integer. Whether a result counts is not seen by it: see the host's `check`.
 
 use super::abi::Phase;
 use super::element::Element;

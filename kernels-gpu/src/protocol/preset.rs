@@ -17,7 +17,7 @@
 //!    has no barrier that could be a link of it: a communicator that pushes keeps one bank ([`Protocol::kept`]).
 //! 4. *Scratch is not overwritten while it is gathered*: it is written after the start barrier of a later call, and every
 //!    peer starts that call after it has ended the one that gathered.
-//! 5. *A flag is not mistaken for another call's*: epochs have 64 bits and only grow, every launch moves the epoch words
+//! 5. *A flag is not mistaken for another call's*: epochs have 63 bits and only grow, every launch moves the epoch words
 //!    of all blocks, and each phase has flags of its own. *Nor is it overwritten before it was seen*: a word of `e`'s bank
 //!    is written again in call `e + 2` at the earliest; its emitter has then ended `e + 1`, for which this rank had to come to
 //!    `e + 1`, and so had ended `e` and every poll. A push polls a call later, and takes the word of `e + 2` as well.

@@ -24,6 +24,7 @@ use super::abi::{Phase, Rank};
 use super::element::Element;
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack};
+use super::mark::Mark;
 use super::poison::poison_pack;
 use super::signature;
 use super::wait::{Left, leave};
@@ -66,6 +67,7 @@ fn steps<M: Machine, T: Element, const W: usize>(
     lead: Option<Pack>,
 ) -> Result<(), Left> {
     last.goes_on()?;
+    m.mark(epoch, Mark::Begin);
     let turn = Turn::<T::Wire>::after(last, epoch, exchange.extent(), m.landing_shared_packs());
     turn.announce::<M, W>(m);
     // All that a thread sends is under way before it first waits.
@@ -73,11 +75,15 @@ fn steps<M: Machine, T: Element, const W: usize>(
     // Behind the data, which others wait for.
     signature::tell::<M, W>(m, epoch);
     turn.keep(m);
+    if m.block() == 0 {
+        // Of several blocks this one receives nothing, and loses no time with it.
+        signature::compare::<M, W>(m, Phase::Landing, epoch)?;
+    }
     lane.receive(m, &turn, exchange, lead)?;
     if m.block() == 0 {
-        signature::compare::<M, W>(m, Phase::Landing, epoch)?;
         turn.hear::<M, W>(m)?;
     }
+    m.mark(epoch, Mark::End);
     Ok(())
 }
 

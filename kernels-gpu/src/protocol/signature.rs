@@ -1,7 +1,8 @@
 //! What a call is, as its rank tells the others: so that ranks which make different calls find out, and add up nothing.
 //!
-//! A rank tells each peer its [`Signature`] in the call itself, and compares what peers tell with its own before it reads or
-//! stores anything whose place depends on it, or, in a push, before it ends. Both words carry the number of the call, so they
+//! A rank tells each peer its [`Signature`] in the call itself, and compares what peers tell with its own before it waits for anything
+//! else: what it waits for may not come in another call. So in a call with barriers it has compared before it reads or stores anything
+//! whose place depends on it; in a push, before it ends. Both words carry the number of the call, so they
 //! are their own flag: nothing need be ordered, and a word of an earlier call is none of this one.
 
 use core::hint::cold_path;
@@ -174,23 +175,30 @@ fn told_by<M: Machine>(m: &M, phase: Phase, peer: Rank, epoch: Epoch, own: [u64;
     }
 }
 
-/// Whether a peer that this rank waits for has told that it makes another call. Data of such a call may never come.
+/// What peers have told of a call so far.
+pub(super) struct Heard {
+    /// Those that make another call. Data of theirs may never come.
+    pub(super) differ: Ranks,
+    /// Those that have told nothing yet.
+    pub(super) silent: Ranks,
+}
+
+/// What peers have told of the call of `epoch`; nothing of any, where calls are not compared.
 #[inline(always)]
-pub(super) fn differs<M: Machine>(m: &M, epoch: Epoch, peers: Ranks) -> Ranks {
+pub(super) fn hear<M: Machine>(m: &M, epoch: Epoch) -> Heard {
     let own = m.signature();
-    let mut found = Ranks::NONE;
-    if own.is_some() {
-        let mut peer = 0;
-        while peer < m.world() {
-            if !peers.and(Ranks::of(Rank(peer))).is_empty() {
-                // ORDER: as in `told_by`.
-                let told = m.call_told(Rank(peer), epoch.bank());
-                if Signature::heard(told, epoch).is_some_and(|theirs| theirs != own) {
-                    found = Ranks(found.0 | Ranks::of(Rank(peer)).0);
-                }
+    let mut heard = Heard { differ: Ranks::NONE, silent: Ranks::NONE };
+    let mut peer = 0;
+    while own.is_some() && peer < m.world() {
+        if peer != m.rank().0 {
+            // ORDER: as in `told_by`.
+            match Signature::heard(m.call_told(Rank(peer), epoch.bank()), epoch) {
+                Some(theirs) if theirs == own => {}
+                Some(_) => heard.differ = heard.differ.with(Rank(peer)),
+                None => heard.silent = heard.silent.with(Rank(peer)),
             }
-            peer += m.step(1);
         }
+        peer += m.step(1);
     }
-    found
+    heard
 }

@@ -39,6 +39,13 @@ impl Ranks {
         Ranks(self.0 & other.0)
     }
 
+    /// These and `rank`.
+    #[must_use]
+    #[inline(always)]
+    pub const fn with(self, rank: Rank) -> Ranks {
+        Ranks(self.0 | Ranks::of(rank).0)
+    }
+
     /// Each rank of it, in order.
     #[inline(always)]
     pub fn iter(self) -> impl Iterator<Item = Rank> {

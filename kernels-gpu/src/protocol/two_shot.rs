@@ -20,6 +20,7 @@ use super::barrier::Barrier;
 use super::element::{Element, sum};
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack, Region};
+use super::mark::Mark;
 use super::poison::poison;
 use super::share::{Step, Unit, for_each, load_inputs, packs, part, parts};
 use super::spec::{Protocol, Scope};
@@ -30,15 +31,19 @@ use super::{call, stage};
 #[inline(always)]
 pub fn two_shot<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol) {
     let epoch = epoch::current(m);
-    if let Err(left) = steps::<M, T, W>(m, protocol, epoch) {
-        leave(m, epoch, left);
-        poison::<M, T>(m, left, parts::<M, T>(m));
+    match steps::<M, T, W>(m, protocol, epoch) {
+        Ok(()) => m.mark(epoch, Mark::End),
+        Err(left) => {
+            leave(m, epoch, left);
+            poison::<M, T>(m, left, parts::<M, T>(m));
+        }
     }
 }
 
 #[inline(always)]
 fn steps<M: Machine, T: Element, const W: usize>(m: &M, protocol: Protocol, epoch: Epoch) -> Result<(), Left> {
     epoch.goes_on()?;
+    m.mark(epoch, Mark::Begin);
     let part_of = |rank| part(packs(T::DTYPE, m.elems()), W as u32, rank);
     if protocol.copy_in {
         // Part by part, so that block `b` copies what block `b` of each part's owner will read.

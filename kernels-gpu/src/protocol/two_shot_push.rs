@@ -13,9 +13,10 @@
 use core::array::from_fn;
 use core::marker::PhantomData;
 
-use super::abi::Rank;
+use super::abi::{Phase, Rank};
 use super::element::{Element, sum};
 use super::machine::{Landing, Machine, Pack};
+use super::mark::Mark;
 use super::push::{self, Exchange, Lane, Turn, Wire, peers};
 use super::share::{packs, part_packs};
 use super::wait::Left;
@@ -113,6 +114,8 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Parts<T, W> {
         turn.take_from_all::<M, W>(m, self.term(turn, index), own, |terms| {
             // What others will have: a sum may have become the marker again, and all ranks store the same.
             let sum = T::Wire::decode(T::Wire::encode(sum::<M, T, W>(m, terms)));
+            turn.mark(m, Mark::Came(Phase::Landing));
+            turn.mark(m, Mark::Told(Phase::Middle));
             turn.push_to_all::<M, W>(m, self.sum(turn, index), sum);
             lane.store::<M, T>(m, pack, sum);
             turn.clear_from_all::<M, W>(m, self.term(turn, index));
@@ -139,6 +142,7 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Parts<T, W> {
                 turn.clear(m, owner, places);
             })?;
         }
+        turn.mark(m, Mark::Came(Phase::Middle));
         Ok(())
     }
 

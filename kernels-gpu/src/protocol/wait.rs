@@ -1,14 +1,15 @@
 //! A wait for peers, which has an end: when they have come, when it has lasted too long, or when there is no more use in it.
 //!
 //! While polls fail, a thread looks now and then at the clock and at its rank's [`Board`]; where peers come in time there is no
-//! such look. A wait that is to end has one more poll: what came meanwhile counts.
+//! such look. A wait that is to end has one more poll: what came meanwhile counts, and for those who then are missing there has to be a
+//! reason to end it.
 
 use core::hint::cold_path;
 
 use super::abi::{Phase, Rank};
 use super::epoch::{self, Epoch};
 use super::machine::Machine;
-use super::signature;
+use super::signature::{self, Heard};
 use super::status::{LongestWait, Ranks, Stop, Why};
 
 /// The steps in which waits are measured: so that a thread keeps how long it has waited in one register.
@@ -42,20 +43,22 @@ impl Wait {
     // It is in every kernel as often as there are waits: as short as it can be.
     #[inline(always)]
     fn look<M: Machine>(&mut self, m: &M, missing: Ranks) -> bool {
-        if self.polls == 0 {
-            // The look before this one said so.
-            return false;
-        }
         if self.began == 0 {
             self.began = ticks(m).max(1);
         }
         let wait = LongestWait { ticks: waited(m, self.began), ranks: missing };
         m.add_wait(wait);
         // One after the other: together they would take registers that no kernel has.
-        if wait.ns() >= m.timeout_ns() || m.board().ends(missing) || m.host_board().ends(missing) {
-            // The next one looks again, and is the last.
+        // ORDER: each board is acquired, so that of one that is gone all has come by the next poll. Not weaker: a poll could be served from
+        // before it. Not stronger: nothing here needs a total order.
+        let ends = wait.ns() >= m.timeout_ns() || m.board().ends(missing) || m.host_board().ends(missing);
+        if ends {
+            // Unless it was so at the look before this one, too, the next poll looks again.
+            let again = self.polls != 0;
             self.polls = u32::MAX;
-        } else if self.polls >= 1 << 31 {
+            return again;
+        }
+        if self.polls >= 1 << 31 {
             // Never 0 by counting alone.
             self.polls -= 1 << 30;
         }
@@ -117,14 +120,20 @@ pub fn leave<M: Machine>(m: &M, epoch: Epoch, left: Left) {
     // Where others of its block leave, who knows why says so.
     let mut why = None;
     if !ranks.is_empty() {
+        // ORDER: as in `look`, whose answer this gives again.
         let gone = Ranks(m.board().gone.0 | m.host_board().gone.0).and(ranks);
-        let differ = signature::differs(m, epoch, ranks);
+        let Heard { differ, silent } = signature::hear(m, epoch);
+        let differ = differ.and(ranks);
         if !differ.is_empty() {
             (why, ranks) = (Some(Why::Differs), differ);
         } else if !gone.is_empty() {
             (why, ranks) = (Some(Why::Gone), gone);
         } else {
             why = Some(Why::TimedOut);
+            // Some may have come, and themselves wait for those that have not; and this thread may have waited for one of several.
+            if !silent.is_empty() {
+                ranks = silent;
+            }
             if (LongestWait { ticks: waited(m, began), ranks }).ns() >= m.timeout_ns() / 2 {
                 // Who was told would have ended so soon after: the others that are missing are to be known too.
                 m.add_missing(ranks);
@@ -143,6 +152,7 @@ pub fn refuse<M: Machine>(m: &M, epoch: Epoch, why: Why) {
 
 #[inline(always)]
 fn stop<M: Machine>(m: &M, epoch: Epoch, Left { phase, ranks, .. }: Left, why: Option<Why>) {
+    // ORDER: the words of the boards alone count here.
     let (stop, host_stop) = (m.board().stop, m.host_board().stop);
     // Who was told by a peer tells its own host, who was told by its host tells all.
     let word = match (stop, host_stop, why) {
@@ -152,8 +162,11 @@ fn stop<M: Machine>(m: &M, epoch: Epoch, Left { phase, ranks, .. }: Left, why: O
         (_, _, _) => 0,
     };
     if word != 0 {
-        let mut rank = 0;
-        while rank < m.world() {
+        // This rank last: once its word is there, all others have been told.
+        let mut step = m.step(1);
+        while step <= m.world() {
+            let rank = m.rank().0 + step;
+            let rank = if rank < m.world() { rank } else { rank - m.world() };
             if why == Some(Why::Differs) {
                 // Block 0 may not have come to it yet; and without it that rank could not say what differs.
                 signature::tell_one(m, epoch, Rank(rank));
@@ -163,9 +176,12 @@ fn stop<M: Machine>(m: &M, epoch: Epoch, Left { phase, ranks, .. }: Left, why: O
                 // no order. Weaker than relaxed at system scope is not allowed where another GPU looks.
                 m.tell_stop(Rank(rank), word);
             }
-            rank += m.step(1);
+            step += m.step(1);
         }
     }
     epoch::stop(m);
-    m.trap_if_asked();
+    if why.is_some() {
+        // Who leaves with others of its block must not end the context before those have told why.
+        m.trap_if_asked();
+    }
 }

@@ -3,6 +3,7 @@
 use core::mem::size_of;
 
 use super::abi::{AREA_ALIGN_BYTES, BANKS, Bank, FlagRow, MAX_BLOCKS, MAX_RANKS, PACK_BYTES, Phase, Rank};
+use super::mark::MARKS_BYTES;
 use super::push::Cursor;
 use super::signature::untold;
 
@@ -18,15 +19,17 @@ pub const FLAGS_BYTES: usize = Phase::COUNT * BANKS * MAX_BLOCKS * MAX_RANKS * s
 /// 64-bit words from the start of a workspace that number calls, or generations: all flags, then the blocks' own words.
 const EPOCH_WORDS: usize = FLAGS_BYTES / size_of::<u64>() + MAX_BLOCKS;
 
-/// The 64-bit words at the start of a new workspace whose last call was that of `last_epoch`, which is 0 but in tests: each
+/// The 64-bit words of a new workspace up to [`SIGNAL_BYTES`], whose last call was that of `last_epoch`, which is 0 but in tests: each
 /// flag and epoch word is that, each block's cursor is in the generation of that number, which is empty, and no rank has told
-/// what its next call is. Of `last_epoch` the low 62 bits count, so that no wrap comes near.
+/// what its next call is; status words are 0. Of `last_epoch` the low 62 bits count, so that no wrap comes near.
 pub fn first_words(last_epoch: u64) -> impl Iterator<Item = u64> {
     let last_epoch = last_epoch & (u64::MAX >> 2);
     let cursor = Cursor { serial: last_epoch, used: 0, announced: false }.encode();
     let epochs = (0..EPOCH_WORDS).map(move |_| last_epoch);
     let cursors = (0..MAX_BLOCKS).flat_map(move |_| cursor);
-    epochs.chain(cursors).chain((0..BANKS * MAX_RANKS * 2).map(move |_| untold(last_epoch)))
+    let calls = (0..BANKS * MAX_RANKS * 2).map(move |_| untold(last_epoch));
+    let status = STOP_OFFSET_BYTES / size_of::<u64>()..SIGNAL_BYTES / size_of::<u64>();
+    epochs.chain(cursors).chain(calls).chain(status.map(|_| 0))
 }
 
 /// Bytes from the start of a workspace to the epoch word of `block`.
@@ -68,7 +71,7 @@ pub const WRONG_OFFSET_BYTES: usize = WAITED_OFFSET_BYTES + size_of::<u64>();
 /// Bytes from the start of a workspace to two words about the first wrong element: its index in the high half with its
 /// bits in the low half, then the call's epoch plus one, 0 while there is none.
 pub const FIRST_WRONG_OFFSET_BYTES: usize = WRONG_OFFSET_BYTES + size_of::<u64>();
-/// Bytes of the part of a workspace that must be set before any rank may start: [`first_words`], then status words of zero.
+/// Bytes of the part of a workspace that must be set before any rank may start: by [`first_words`].
 pub const SIGNAL_BYTES: usize = (FIRST_WRONG_OFFSET_BYTES + 2 * size_of::<u64>()).next_multiple_of(AREA_ALIGN_BYTES);
 
 /// Which of the sets of landing slots a call uses: see `push`.
@@ -105,10 +108,12 @@ pub struct WorkspaceLayout {
     pub staging_offset_bytes: usize,
     /// Bytes from one staging bank to the next.
     pub staging_bank_bytes: usize,
-    /// Start of the landing area, to the end of the workspace; its words are [`MARKER`](super::abi::MARKER) before the first call.
+    /// Start of the landing area, up to the marks; its words are [`MARKER`](super::abi::MARKER) before the first call.
     pub landing_offset_bytes: usize,
     /// Bytes of one landing slot; there are `ranks - 1` in each generation.
     pub landing_slot_bytes: usize,
+    /// Start of the [marks](super::mark), to the end of the workspace; there may be none.
+    pub marks_offset_bytes: usize,
     /// Bytes of the whole workspace.
     pub total_bytes: usize,
 }
@@ -144,8 +149,25 @@ impl WorkspaceLayout {
             staging_bank_bytes: bank,
             landing_offset_bytes,
             landing_slot_bytes: slot,
+            marks_offset_bytes: total_bytes,
             total_bytes,
         })
+    }
+
+    /// The same with room for marks.
+    ///
+    /// # Errors
+    /// `None` when the sizes do not fit the address space.
+    pub const fn with_marks(self) -> Option<WorkspaceLayout> {
+        match self.marks_offset_bytes.checked_add(MARKS_BYTES) {
+            Some(total_bytes) => Some(WorkspaceLayout { total_bytes, ..self }),
+            None => None,
+        }
+    }
+
+    /// Whether there is room for marks.
+    pub const fn has_marks(&self) -> bool {
+        self.marks_offset_bytes < self.total_bytes
     }
 
     /// Packs of a landing slot.

@@ -14,18 +14,30 @@ use crate::protocol::spec::{Protocol, Reuse};
 use crate::protocol::two_shot::two_shot;
 use crate::protocol::{one_shot_push, stage, two_shot_push, verify};
 
+/// What a kernel's machine does besides what all do.
+struct Kind {
+    /// It finds the buffers of all ranks in a row.
+    captured: bool,
+    /// It keeps marks.
+    marks: bool,
+}
+
+const OWN: Kind = Kind { captured: false, marks: false };
+const CAPTURED: Kind = Kind { captured: true, marks: false };
+const STRESS: Kind = Kind { captured: false, marks: true };
+
 /// `name => body;` with the machine and the arguments in scope; `name, lane = of => body;` with a lane that is known before
 /// the kernel begins.
 macro_rules! entries {
-    ($m:ident, $args:ident, $W:expr; $($rest:tt)*) => { entries! { $m, $args, $W, false; $($rest)* } };
-    ($m:ident, $args:ident, $W:expr, $captured:literal; $($name:expr $(, $lane:ident = $of:expr)? => $body:expr;)*) => { $(
+    ($m:ident, $args:ident, $W:expr; $($rest:tt)*) => { entries! { $m, $args, $W, OWN; $($rest)* } };
+    ($m:ident, $args:ident, $W:expr, $kind:ident; $($name:expr $(, $lane:ident = $of:expr)? => $body:expr;)*) => { $(
         const _: () = {
             #[unsafe(export_name = $name)]
             unsafe extern "ptx-kernel" fn entry($args: KernelArgs) {
                 // SAFETY: the host passes arguments and a grid as `Ptx::new` asks.
-                let $m = unsafe { &Ptx::<{ $W }, $captured>::new(&$args) };
+                let $m = unsafe { &Ptx::<{ $W }, { $kind.captured }, { $kind.marks }>::new(&$args) };
                 begin!($m $(, $lane = $of)?);
-                if !$captured || $m.knows_buffers() {
+                if !$kind.captured || $m.knows_buffers() {
                     $body
                 }
             }
@@ -81,7 +93,7 @@ macro_rules! world {
             concat!($module, "_presets__one_shot_w", $W) => one_shot::<_, $T, $W>(m, Protocol::decode(args.protocol));
             concat!($module, "_presets__two_shot_w", $W) => two_shot::<_, $T, $W>(m, Protocol::decode(args.protocol));
         }
-        entries! { m, args, $W, true;
+        entries! { m, args, $W, CAPTURED;
             concat!($module, "_captured__one_shot_w", $W) => one_shot::<_, $T, $W>(m, ONE_SHOT);
             concat!($module, "_captured__two_shot_w", $W) => two_shot::<_, $T, $W>(m, TWO_SHOT);
             concat!($module, "_captured__one_pass_w", $W) => one_pass::<_, $T, $W>(m, ONE_PASS);
@@ -102,7 +114,7 @@ macro_rules! dtype {
             concat!($module, "__exchange_w2") => exchange::<_, $T>(m, EXCHANGE);
             concat!($module, "__exchange_copied_w2") => exchange::<_, $T>(m, EXCHANGE_COPIED);
         }
-        entries! { m, args, EXCHANGE_RANKS, true;
+        entries! { m, args, EXCHANGE_RANKS, CAPTURED;
             concat!($module, "_captured__exchange_w2") => exchange::<_, $T>(m, EXCHANGE);
         }
         entries! { m, args, 1;
@@ -116,10 +128,10 @@ macro_rules! dtype {
     };
 }
 
-/// Stress runs: any protocol, on a machine with planted delays. One dtype is enough for a question of order.
+/// Stress runs: any protocol, on a machine with planted delays, and whose marks are kept. One dtype is enough for a question of order.
 macro_rules! stress {
     ($($W:literal)*) => { $(
-        entries! { m, args, $W;
+        entries! { m, args, $W, STRESS;
             concat!("bf16_stress__one_shot_w", $W) => one_shot::<_, Bf16, $W>(&delayed(m, &args), Protocol::decode(args.protocol));
             concat!("bf16_stress__one_shot_push_w", $W) => one_shot_push::one_shot_push::<_, Bf16, $W>(&delayed(m, &args));
             concat!("bf16_stress__two_shot_push_w", $W) => two_shot_push::two_shot_push::<_, Bf16, $W>(&delayed(m, &args));
@@ -135,7 +147,7 @@ fn delayed<M: Machine + Copy>(machine: &M, args: &KernelArgs) -> Delayed<M> {
 }
 
 stress!(2 3 4 5 6 7 8);
-entries! { m, args, EXCHANGE_RANKS;
+entries! { m, args, EXCHANGE_RANKS, STRESS;
     "bf16_stress__exchange_w2" => exchange::<_, Bf16>(&delayed(m, &args), Protocol::decode(args.protocol));
 }
 dtype!("f32", F32);

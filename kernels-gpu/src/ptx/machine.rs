@@ -17,22 +17,23 @@ use crate::protocol::abi::{
 use crate::protocol::element::Element;
 use crate::protocol::epoch::{self, Epoch};
 use crate::protocol::machine::{Landing, Machine, Pack, Region};
+use crate::protocol::mark::{Mark, marks, marks_offset_bytes};
 use crate::protocol::push::{Cursor, Lane};
 use crate::protocol::signature::Signature;
 use crate::protocol::status::{Board, LongestWait, Ranks, Why};
 use crate::protocol::wait::refuse;
 
 /// A GPU thread of one of `W` ranks, with its kernel's arguments. If it is `CAPTURED`, the buffers of all ranks stand in the row
-/// that the arguments name, else in the arguments.
+/// that the arguments name, else in the arguments. If it `MARKS`, it leaves word of when it came where, if the arguments say so.
 #[derive(Clone, Copy)]
-pub(super) struct Ptx<'a, const W: usize, const CAPTURED: bool> {
+pub(super) struct Ptx<'a, const W: usize, const CAPTURED: bool, const MARKS: bool> {
     args: &'a KernelArgs,
     /// What the row says, where there is one.
     row_inputs: [u64; MAX_RANKS],
     row_outputs: [u64; MAX_RANKS],
 }
 
-impl<'a, const W: usize, const CAPTURED: bool> Ptx<'a, W, CAPTURED> {
+impl<'a, const W: usize, const CAPTURED: bool, const MARKS: bool> Ptx<'a, W, CAPTURED, MARKS> {
     /// The thread that runs this.
     ///
     /// # Safety
@@ -151,6 +152,15 @@ impl<'a, const W: usize, const CAPTURED: bool> Ptx<'a, W, CAPTURED> {
         let (first, next) = (call_offset_bytes(Bank(0), Rank(0)), call_offset_bytes(Bank(1), Rank(0)));
         let each = call_offset_bytes(Bank(0), Rank(1)) - first;
         workspace + first as u64 + bank.0 as u64 * (next - first) as u64 + emitter.0 as u64 * each as u64
+    }
+
+    /// Raises a word of this rank's marks.
+    #[inline(always)]
+    fn red_mark(&self, address: u64, value: u64) {
+        // SAFETY: a word of this rank that only its own kernels write.
+        unsafe {
+            asm!("red.global.max.u64 [{}], {}; // red_mark", in(reg64) address, in(reg64) value, options(nostack))
+        }
     }
 
     /// Waits until the kernel before in the stream has ended and is visible, and with it, if it waited in its turn, all
@@ -279,7 +289,7 @@ fn pairs([a, b, c, d]: [u32; 4]) -> [u64; 2] {
     [a as u64 | (b as u64) << 32, c as u64 | (d as u64) << 32]
 }
 
-impl<const W: usize, const CAPTURED: bool> Machine for Ptx<'_, W, CAPTURED> {
+impl<const W: usize, const CAPTURED: bool, const MARKS: bool> Machine for Ptx<'_, W, CAPTURED, MARKS> {
     #[inline(always)]
     fn rank(&self) -> Rank {
         Rank(self.args.rank)
@@ -326,6 +336,18 @@ impl<const W: usize, const CAPTURED: bool> Machine for Ptx<'_, W, CAPTURED> {
             }
         }
         self.args.aligned != 0 && low_bits % PACK_BYTES as u64 == 0
+    }
+
+    #[inline(always)]
+    fn mark(&self, epoch: Epoch, mark: Mark) {
+        if MARKS && self.args.marks != 0 && marks(self.thread()) {
+            let address = self.args.marks + marks_offset_bytes(epoch, self.block()) as u64;
+            let now = self.now_ns();
+            self.red_mark(address + 8 * mark.word() as u64, now);
+            if matches!(mark, Mark::Begin) {
+                self.red_mark(address, epoch.next().0);
+            }
+        }
     }
 
     #[inline(always)]

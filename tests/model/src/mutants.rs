@@ -104,7 +104,8 @@ impl<M: Machine> Mutant<M> {
             (last.serial.wrapping_add(1), 0)
         };
         if let Mutation::Generations(count) = self.mutation {
-            Landing { generation: Generation((serial % u64::from(count)) as u32), ..at }
+            // Of 32 bits, as a cursor has it.
+            Landing { generation: Generation(serial as u32 % count), ..at }
         } else if self.mutation == Mutation::SamePlaces {
             Landing { pack: at.pack - start, ..at }
         } else if self.mutation == Mutation::SumsOnTerms {

@@ -21,6 +21,8 @@ pub(crate) const TWO_THREADS: Shape = Shape { ranks: 2, blocks: 1, threads: 2 };
 pub(crate) const THREE_RANKS: Shape = Shape { ranks: 3, blocks: 1, threads: 1 };
 /// A generation that was begun before the first call, and some that are begun after it.
 pub(crate) const SERIAL: u64 = 5;
+/// Where 32 bits of a serial number are full. It has 63, and the one above says that the rank has stopped.
+const WRAP: u64 = u32::MAX as u64;
 /// Packs of a slot that calls share in these rows: two one-shots of one pack, or one two-shot.
 const SHARED: u32 = 2;
 /// The push after this one begins a generation.
@@ -59,7 +61,7 @@ pub(crate) fn row(shape: Shape, cursor: Cursor, calls: impl IntoIterator<Item = 
 }
 
 /// Where calls of which two share a generation may begin: in a new one, in the middle of one that was announced in the
-/// call before or earlier, at its end; also where the serial number wraps.
+/// call before or earlier, at its end; also where 32 bits of the serial number wrap.
 fn cursors(push: Algorithm) -> Vec<Cursor> {
     let full = shared_by_two(push);
     let cursor = |(serial, used, announced)| Cursor { serial, used, announced };
@@ -68,8 +70,8 @@ fn cursors(push: Algorithm) -> Vec<Cursor> {
         (SERIAL, full / 2, true),
         (SERIAL, full / 2, false),
         (SERIAL, full, false),
-        (u64::MAX, full / 2, true),
-        (u64::MAX - 1, full, false),
+        (WRAP, full / 2, true),
+        (WRAP - 1, full, false),
     ]
     .map(cursor)
     .to_vec()
@@ -80,8 +82,8 @@ pub(crate) fn shared_by_two(push: Algorithm) -> u32 {
     if push == Algorithm::TwoShotPush { 2 * SHARED } else { SHARED }
 }
 
-/// Pushes that shrink and grow, in packs and in blocks, around announcements and the waits for them; also where the
-/// serial number wraps; and of packs that land word by word.
+/// Pushes that shrink and grow, in packs and in blocks, around announcements and the waits for them; also where
+/// 32 bits of the serial number wrap; and of packs that land word by word.
 pub fn alone() -> Vec<Program> {
     let mut rows = Vec::new();
     for push in PUSHES {
@@ -132,9 +134,9 @@ pub fn rounds() -> Vec<Program> {
     rows
 }
 
-/// A generation comes round where the serial number wraps.
+/// A generation comes round where 32 bits of the serial number wrap.
 pub fn wraps() -> Vec<Program> {
-    let cursor = Cursor { serial: u64::MAX - 2, ..FULL };
+    let cursor = Cursor { serial: WRAP - 2, ..FULL };
     let row = |push| row(ONE, cursor, (0..=GENERATIONS).map(|_| call(push, 1, 1)));
     PUSHES.map(|push| Program { shared_packs: 1, ..row(push) }).to_vec()
 }
@@ -154,7 +156,7 @@ pub fn mixed() -> Vec<Program> {
     let registered = [Algorithm::OneShot, Algorithm::TwoShot].into_iter().chain(GIVES);
     for (push, other) in PUSHES.into_iter().flat_map(|push| registered.clone().map(move |other| (push, other))) {
         rows.push(row(ONE, FULL, [call(push, 1, 1), call(other, 1, 2), call(push, 1, 2)]));
-        let wrapped = Cursor { serial: u64::MAX, ..FULL };
+        let wrapped = Cursor { serial: WRAP, ..FULL };
         let wraps = row(ONE, wrapped, [call(push, 1, 1), call(other, 1, 2), call(push, 1, 2)]);
         rows.push(Program { last: Epoch(u64::from(u32::MAX) - 1), ..wraps });
         rows.push(row(ONE, FULL, [call(other, 1, 2), call(push, 1, 1), call(other, 1, 2)]));
@@ -213,7 +215,7 @@ pub fn of_pushes() -> Vec<Fault> {
         ("nobody puts the marker back", Mutation::NoClear, rounds()),
         ("one generation", Mutation::Generations(1), alone()),
         ("two generations", Mutation::Generations(2), rounds()),
-        ("three generations where the serial number wraps", Mutation::Generations(3), wraps()),
+        ("three generations where 32 bits of the serial number wrap", Mutation::Generations(3), wraps()),
         ("calls of one generation share places", Mutation::SamePlaces, rounds()),
         ("nobody announces", Mutation::NoArrive(Phase::Landing), alone()),
         ("nobody waits for what was announced", Mutation::NoWait(Phase::Landing), rounds()),

@@ -66,8 +66,8 @@ impl Cell {
             landing_bytes: Some(2 * self.bytes() as u64),
             cpu_shape: (self.blocks, 1),
             connect_timeout: Duration::from_secs(3),
-            // Stories have it; here it would be a part of the first cell that a machine runs, and of no other.
-            self_test: SelfTest::Never,
+            // Whatever has passed on this machine so far.
+            self_test: if self.phase == Phase::First { SelfTest::Always } else { SelfTest::Never },
             ..Options::for_processes()
         };
         match ground {

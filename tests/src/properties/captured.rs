@@ -15,7 +15,7 @@ use crate::suite::{Bench, Outcome};
 /// Bytes from one buffer to the next.
 const STEP_BYTES: usize = 4096;
 /// Outputs, behind one input.
-const OUTPUTS: usize = 6;
+pub(super) const OUTPUTS: usize = 6;
 
 /// Elements of each call: of odd lengths too.
 const fn elems(number: usize) -> usize {
@@ -23,27 +23,27 @@ const fn elems(number: usize) -> usize {
 }
 
 /// What is captured: a call for each output, each by another algorithm.
-struct Bed {
-    comm: Communicator,
-    memories: Vec<Box<dyn Memory>>,
+pub(super) struct Bed {
+    pub(super) comm: Communicator,
+    pub(super) memories: Vec<Box<dyn Memory>>,
 }
 
 impl Bed {
-    fn new(bench: &Bench, world: usize, captured_calls: u32) -> Result<Bed> {
+    pub(super) fn new(bench: &Bench, world: usize, captured_calls: u32) -> Result<Bed> {
         let options = Options { captured_calls, ..bench.options(Preset::Allfold, STEP_BYTES) };
         let comm = bench.communicator(world, options)?;
         Ok(Bed { memories: memories(bench, &comm)?, comm })
     }
 
     /// Captures calls to the outputs of `numbers`.
-    fn capture(&mut self, numbers: &[usize]) -> allfold::Result<Captured> {
+    pub(super) fn capture(&mut self, numbers: &[usize]) -> allfold::Result<Captured> {
         let memories = &self.memories;
         self.comm
             .capture(&streams(memories), |comm| numbers.iter().try_for_each(|&number| call(comm, memories, number)))
     }
 
     /// Replays on inputs of `value` and more, and looks at the outputs of `numbers`.
-    fn replay(&mut self, captured: &Captured, numbers: &[usize], value: usize) -> Result<()> {
+    pub(super) fn replay(&mut self, captured: &Captured, numbers: &[usize], value: usize) -> Result<()> {
         self.replay_on(captured, numbers, value, None)
     }
 
@@ -100,11 +100,11 @@ fn memories(bench: &Bench, comm: &Communicator) -> Result<Vec<Box<dyn Memory>>> 
     comm.local_ranks().map(|rank| bench.machine.memory(rank, (1 + OUTPUTS) * STEP_BYTES)).collect()
 }
 
-fn streams(memories: &[Box<dyn Memory>]) -> Vec<RawStream<'_>> {
+pub(super) fn streams(memories: &[Box<dyn Memory>]) -> Vec<RawStream<'_>> {
     memories.iter().filter_map(|memory| memory.stream()).map(Into::into).collect()
 }
 
-fn call(comm: &mut Communicator, memories: &[Box<dyn Memory>], number: usize) -> allfold::Result<()> {
+pub(super) fn call(comm: &mut Communicator, memories: &[Box<dyn Memory>], number: usize) -> allfold::Result<()> {
     let algorithm = Algorithm::ALL.into_iter().cycle().skip(number).find(|it| it.takes(comm.world() as u32));
     let options = CallOptions { algorithm, registered: Registered::Later, ..CallOptions::default() };
     let output = (1 + number) * STEP_BYTES;
@@ -219,42 +219,5 @@ pub(super) fn b71_b83_rows_come_back(bench: &Bench) -> Result<Outcome> {
         }
         bench.count(1);
     }
-    Ok(Outcome::Holds)
-}
-
-pub(super) fn b78_b79_captured_differently(bench: &Bench) -> Result<Outcome> {
-    if !bench.machine.in_processes() {
-        return Ok(Outcome::Skipped("in one process a call names the buffers of all ranks".into()));
-    }
-    let world = bench.machine.most_ranks();
-    let mut bed = Bed::new(bench, world, 4 * OUTPUTS as u32)?;
-    let last = bed.comm.local_ranks().start + 1 == world;
-    for (most, one) in [(&[0, 1, 2][..], &[0, 2, 1][..]), (&[0], &[]), (&[3], &[3, 3])] {
-        let captured = bed.capture(if last { one } else { most })?;
-        let error = bed.comm.finish_capture();
-        ensure!(matches!(error, Err(Error::Disagreement { .. })), "{error:?}");
-        drop(captured);
-        bench.count(1);
-    }
-    // The communicator is as good as before.
-    let captured = bed.capture(&[0, 3])?;
-    bed.comm.finish_capture()?;
-    bed.replay(&captured, &[0, 3], 1)?;
-    // All have replayed it: nobody's next mistake ends that.
-    bed.comm.finish_capture()?;
-    // Launched too soon, by this rank or, where that was faster, by another one.
-    let error = match bed.capture(&[0]) {
-        Ok(early) => bed.replay(&early, &[], 1).expect_err("its buffers are not known"),
-        Err(error) => error.into(),
-    };
-    let error = error.downcast_ref::<Error>();
-    ensure!(matches!(error, Some(Error::UnknownBuffers { .. })), "{error:?}");
-    let error = bed.comm.finish_capture();
-    ensure!(matches!(error, Err(Error::UnknownBuffers { .. })), "{error:?}");
-    // Not captured at all.
-    let mut bed = Bed::new(bench, world, 1)?;
-    let error = call(&mut bed.comm, &bed.memories, 0);
-    ensure!(matches!(error, Err(Error::NotCaptured { .. })), "{error:?}");
-    bench.count(3);
     Ok(Outcome::Holds)
 }

@@ -3,6 +3,7 @@
 use crate::suite::Property;
 
 mod captured;
+mod captured_wrong;
 mod counters;
 mod device_memory;
 mod epochs;
@@ -20,11 +21,12 @@ mod splits;
 mod stamps;
 mod streams;
 mod switching;
+mod traced;
 mod typed;
 mod values;
 
 /// Those that ask for nothing but what a process sees of its own rank.
-pub const OF_PROCESSES: [&str; 33] = [
+pub const OF_PROCESSES: [&str; 35] = [
     "b23_b85_b86_small_lengths",
     "b85_lengths_by_powers",
     "b16_b17_b19_b23_b56_b109_sizes_others_failed_at",
@@ -53,9 +55,11 @@ pub const OF_PROCESSES: [&str; 33] = [
     "b61_b71_come_and_go",
     "b70_freed",
     "b76_b81_finished_later",
+    "b53_one_rank_fails",
     "b71_b83_rows_come_back",
     "b78_b79_captured_differently",
     "counted",
+    "traced",
     "b33_b40_b96_made_and_dropped",
     "b118_idle",
 ];
@@ -117,10 +121,12 @@ properties! {
     device_memory::b64_remapped: "other memory in the place of a registered piece is told from it";
     registered::b70_freed: "registered memory that was freed is noticed";
     captured::b76_b81_finished_later: "captured calls whose buffers are made known afterwards, in graphs that come and go";
+    captured_wrong::b53_one_rank_fails: "a capture that fails on one rank is known on all, with why";
     captured::b71_b83_rows_come_back: "a graph that is gone gives back what its calls held";
-    captured::b78_b79_captured_differently: "ranks that captured different calls are told so, and nothing is summed";
+    captured_wrong::b78_b79_captured_differently: "ranks that captured different calls are told so, and nothing is summed";
     graphs::b14_b76_b81_b82_b83_graphs: "captured calls do nothing until they are replayed, and then what they must";
     counters::counted: "what a communicator counts of its calls is what was called";
+    traced::traced: "a trace tells when each block came where, and who waited for a rank that was late";
     hot_path::b37_a_call_is_a_launch: "a call costs its caller a launch a rank, and no memory";
     speed::b114_b117_speed: "small calls are quick, and what is chosen is not slower than what is not";
     refusals::b42_b58_refused_lengths: "lengths that differ between ranks or buffers, buffers for another number of ranks";

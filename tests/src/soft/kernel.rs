@@ -13,7 +13,7 @@ static ENTRY_POINTS: LazyLock<HashMap<String, EntryPoint>> = LazyLock::new(|| {
     let mut add = |entry_point: EntryPoint| {
         all.insert(entry_point.to_string(), entry_point);
     };
-    let forms = InputMode::ALL.into_iter().map(Form::Own).chain([Form::Captured, Form::Any, Form::Delayed]);
+    let forms = InputMode::ALL.into_iter().map(Form::Own).chain([Form::Captured, Form::Any, Form::Stress]);
     let forms: Vec<_> = forms.collect();
     for dtype in Dtype::ALL {
         add(EntryPoint::Stage(dtype));

@@ -9,8 +9,9 @@
 //! | `memory.rs` | memory of all kinds |
 //! | `kernel.rs` | kernels by name, and launches |
 //!
-//! It is stricter than a driver where that may find something: whatever frees memory waits for all work of the process, which drivers
-//! may do or not; and [`live`] says what has not been given back. It has no times: nothing is measured on it.
+//! Whatever frees memory waits for all work of the process, which drivers may do or not: so it finds who waits there for what only comes
+//! later, and does not find who frees what work still uses. [`live`] says what has not been given back. It has no times: nothing is
+//! measured on it.
 
 mod functions;
 mod kernel;

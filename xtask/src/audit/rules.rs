@@ -18,7 +18,7 @@ enum Width {
 }
 
 /// Every access of the PTX machine: its name, what it moves, and the instructions that it may be.
-const ACCESSES: [(&str, Width, &[&str]); 24] = [
+const ACCESSES: [(&str, Width, &[&str]); 25] = [
     ("st_flag_volatile", Width::Control, &["st.volatile.global.u64"]),
     ("ld_flag_volatile", Width::Control, &["ld.volatile.global.u64"]),
     ("st_flag_release", Width::Control, &["st.release.sys.global.u64"]),
@@ -41,6 +41,7 @@ const ACCESSES: [(&str, Width, &[&str]); 24] = [
     ("ld_board", Width::Control, &["ld.acquire.sys.global.v2.u64"]),
     ("st_stop", Width::Control, &["st.relaxed.sys.global.u64"]),
     ("red_wait", Width::Control, &["red.global.max.u64"]),
+    ("red_mark", Width::Control, &["red.global.max.u64"]),
     ("red_missing", Width::Control, &["red.global.or.b64"]),
     ("red_word", Width::Control, &["red.global.add.u64"]),
 ];

@@ -37,9 +37,10 @@ pub fn modules(sm: &str, assembly: &str, header: &str) -> Result<BTreeMap<String
 ///
 /// Two blocks of 1024 threads lie on a multiprocessor with 32 registers each, and not with more: the next call's lies beside the
 /// running one's, and is launched early. From 1 to 4 MB on two ranks that takes a tenth off a call. Before sm_90 nothing is
-/// launched early, and calls of integers are not by this kernel where they are so large.
+/// launched early, and calls of integers are not by this kernel where they are so large. How fast a stress run is does not
+/// matter.
 fn most_registers(sm: &str, module: &str, kernel: &str) -> Option<u32> {
-    (sm == "sm_90" && kernel == "one_shot_push_w2" && module != "i32").then_some(32)
+    (sm == "sm_90" && kernel == "one_shot_push_w2" && !["i32", "bf16_stress"].contains(&module)).then_some(32)
 }
 
 /// `entry` with a limit to its registers, before its body.

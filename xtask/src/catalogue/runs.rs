@@ -15,12 +15,13 @@ pub fn of_property(name: &str, body: &str, list: &str) -> String {
     let of_processes = skips("!bench.machine.in_processes()") || gpu_processes;
     let not_on_cpu = skips("bench.on_cpu()") || gpu_processes || gpus_of_one;
     let not_on_threads = not_on_cpu || of_processes || skips("bench.on_cpu() && !bench.machine.in_processes()");
+    let not_gpu_processes = skips("bench.machine.in_processes() && !bench.on_cpu()");
     let [every, of_gpus] = [in_list(" OF_PROCESSES:"), in_list(" OF_GPU_PROCESSES:")];
     let runs = [
         (!not_on_threads, "CPU threads"),
         (every && !not_on_cpu, "CPU processes"),
         (!of_processes, "GPUs"),
-        (every || of_gpus, "GPU processes"),
+        ((every || of_gpus) && !not_gpu_processes, "GPU processes"),
     ];
     runs.into_iter().filter_map(|(does, what)| does.then_some(what)).collect::<Vec<_>>().join(", ")
 }

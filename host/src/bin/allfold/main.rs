@@ -18,10 +18,13 @@ mod launch;
 mod mix;
 mod nccl;
 mod output;
+mod pairs;
 mod progress;
+mod stats;
 mod stress;
 mod table;
 mod target;
+mod trace;
 mod tune;
 
 use std::process::ExitCode;
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
     let done = match args.command {
         Command::Bench(args) => bench::run(&args),
         Command::Stress(args) => stress::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Launch(args) => launch::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -3,8 +3,10 @@
 use core::array::from_fn;
 use core::hint::cold_path;
 
+use super::super::abi::Phase;
 use super::super::element::Element;
 use super::super::machine::{Machine, Pack, Region};
+use super::super::mark::Mark;
 use super::super::share::packs;
 use super::super::wait::Left;
 use super::{Exchange, Turn, access};
@@ -101,10 +103,12 @@ impl Lane {
     ) {
         let mut index = self.first;
         if lead.is_some() {
+            turn.mark(m, Mark::Told(Phase::Landing));
             exchange.send(m, turn, self, index, lead);
             index += self.stride;
         }
         while index < self.end {
+            turn.mark(m, Mark::Told(Phase::Landing));
             exchange.send(m, turn, self, index, self.load_ahead(m, exchange.lead(m, index)));
             index += self.stride;
         }

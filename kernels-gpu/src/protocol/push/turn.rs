@@ -7,6 +7,7 @@ use super::super::abi::{Phase, Rank};
 use super::super::barrier::Barrier;
 use super::super::epoch::{self, Epoch};
 use super::super::machine::{Landing, Machine, Pack};
+use super::super::mark::Mark;
 use super::super::spec::{Check, Order, Scope};
 use super::super::status::Ranks;
 use super::super::wait::{Left, Wait};
@@ -67,6 +68,12 @@ impl<R: Wire> Turn<R> {
             begun(last).wait::<M, W>(m)?;
         }
         Ok(())
+    }
+
+    /// Marks that this thread came to `mark` in this call.
+    #[inline(always)]
+    pub(in crate::protocol) fn mark<M: Machine>(&self, m: &M, mark: Mark) {
+        m.mark(self.epoch, mark);
     }
 
     /// The place of `pack` in this call.

@@ -9,6 +9,7 @@ mod launch;
 mod parse;
 mod shared;
 mod stress;
+mod trace;
 mod tune;
 
 pub use launch::LaunchArgs;
@@ -16,6 +17,7 @@ pub use parse::{Algo, algorithm_name};
 use parse::{algorithm, named, size};
 pub use shared::{Backend, ProtocolArgs, RanksArgs, Waits};
 pub use stress::StressArgs;
+pub use trace::TraceArgs;
 pub use tune::TuneArgs;
 
 /// All-reduce across the GPUs of one machine, or across ranks on its CPU.
@@ -44,6 +46,13 @@ pub enum Command {
                       sum or gave up. 2: it could not be done."
     )]
     Stress(Box<StressArgs>),
+    /// Make a few calls and show when each block of each rank came where: who was late, and who waited for it
+    #[command(
+        after_help = "Times are of the GPUs' own clocks, set by what has come from one to the other. Kernels are those of stress \
+                      runs, which are slower.\nExit code 1: a result was wrong, or a rank gave up waiting for another; the trace is \
+                      written then too. 2: it could not be done."
+    )]
+    Trace(Box<TraceArgs>),
     /// Measure which algorithm and grid is the fastest at which size, and write a table of it
     #[command(
         after_help = "The table is for this GPU, so many ranks and these element sizes: allfold bench --tuning FILE, or \
@@ -178,7 +187,7 @@ mod tests {
         let words = ["allfold", "bench"].into_iter().chain(line.split_whitespace());
         match Args::try_parse_from(words)?.command {
             Command::Bench(args) => Ok(*args),
-            Command::Doctor(_) | Command::Launch(_) | Command::Stress(_) | Command::Tune(_) => {
+            Command::Doctor(_) | Command::Launch(_) | Command::Stress(_) | Command::Trace(_) | Command::Tune(_) => {
                 panic!("asked for bench")
             }
         }

@@ -8,7 +8,7 @@
 //! | `buffers.rs`, `timing.rs` | memory on GPUs, and how calls on it are timed, whoever makes them |
 //! | `guarded.rs`, `oracle.rs` | buffers between guard zones; what a result may be |
 //! | `nccl.rs` | NCCL's calls on these buffers, with `--vs nccl`: each size is timed with ours, then with NCCL |
-//! | `stats.rs`, `report.rs` | timings made into numbers, numbers made into text |
+//! | `report.rs` | numbers made into text |
 
 mod buffers;
 pub mod case;
@@ -19,7 +19,6 @@ mod nccl;
 mod oracle;
 mod report;
 mod settings;
-pub mod stats;
 pub mod timing;
 
 use allfold::{Communicator, Dtype, Plan};

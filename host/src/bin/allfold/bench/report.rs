@@ -7,9 +7,9 @@ use comfy_table::{Cell, Color, ColumnConstraint, Table};
 use serde::Serialize;
 
 use super::case::Measured;
-use super::stats::{algorithm_bandwidth, bus_bandwidth, median, p99, slowest_rank};
 use crate::args::algorithm_name;
 use crate::nccl::NVLS;
+use crate::stats::{algorithm_bandwidth, bus_bandwidth, median, p99, slowest_rank};
 use crate::table;
 
 /// One size.

@@ -219,7 +219,7 @@ mod tests {
         let words = ["allfold", "bench", "--backend", "cpu"].into_iter().chain(line.split_whitespace());
         match Args::parse_from(words).command {
             Command::Bench(args) => Settings::new(&args),
-            Command::Doctor(_) | Command::Launch(_) | Command::Stress(_) | Command::Tune(_) => {
+            Command::Doctor(_) | Command::Launch(_) | Command::Stress(_) | Command::Trace(_) | Command::Tune(_) => {
                 panic!("asked for bench")
             }
         }

@@ -11,10 +11,10 @@ use super::findings::Outcome;
 use crate::bench::case::{Bed, Case, Repeats};
 use crate::bench::cpu::CpuBed;
 use crate::bench::cuda::CudaBed;
-use crate::bench::stats::{algorithm_bandwidth, median, slowest_rank};
 use crate::bench::timing::How;
 use crate::gpus::Gpus;
 use crate::here;
+use crate::stats::{algorithm_bandwidth, median, slowest_rank};
 
 const LIMIT: Duration = Duration::from_secs(20);
 /// How long a rank waits for the other.

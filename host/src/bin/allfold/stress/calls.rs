@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use allfold::cuda::{DeviceMemory, DriverError, Graph, Stream};
+use allfold::cuda::{DriverError, Graph, Stream};
 use allfold::{Communicator, Dtype, Error, RankBuffers, ReduceOp};
 use anyhow::Result;
 use half::bf16;
@@ -12,6 +12,7 @@ use super::settings::Settings;
 use super::story::Story;
 use super::traffic;
 use crate::gpus::Gpus;
+use crate::pairs::Pairs;
 
 /// What came out of a cell.
 #[derive(Debug)]
@@ -81,14 +82,8 @@ fn on_cpu(comm: &mut Communicator, settings: &Settings, cell: &Cell) -> Result<(
 
 fn on_gpus(comm: &mut Communicator, settings: &Settings, cell: &Cell, gpus: &Gpus) -> Result<(u64, f64)> {
     let (chain, replays) = settings.chain(cell);
-    let bytes = settings.elems * size_of::<bf16>();
-    let memory = || gpus.contexts.iter().map(|context| DeviceMemory::alloc(context, bytes)).collect::<Result<_, _>>();
-    let pairs = Pairs { gpus, inputs: memory()?, outputs: memory()?, elems: settings.elems as u64 };
-    let (both, input, output) = (
-        pairs.buffers(&pairs.inputs, &pairs.outputs),
-        pairs.buffers(&pairs.inputs, &pairs.inputs),
-        pairs.buffers(&pairs.outputs, &pairs.outputs),
-    );
+    let pairs = Pairs::alloc(gpus, settings.elems)?;
+    let (both, input, output) = (pairs.both(), pairs.inputs(), pairs.outputs());
     let call = settings.call(cell);
     // The first call's input; each later one's is written in the graphs.
     comm.fill_stamps(&input)?;
@@ -109,31 +104,4 @@ fn on_gpus(comm: &mut Communicator, settings: &Settings, cell: &Cell, gpus: &Gpu
     };
     let seconds = if settings.traffic { traffic::beside(&gpus.contexts, replayed)? } else { replayed()? };
     Ok(((chain * replays) as u64, seconds))
-}
-
-/// An input and an output on each rank's GPU.
-struct Pairs<'a> {
-    gpus: &'a Gpus,
-    inputs: Vec<DeviceMemory>,
-    outputs: Vec<DeviceMemory>,
-    elems: u64,
-}
-
-impl Pairs<'_> {
-    /// What each rank's kernel gets.
-    fn buffers(&self, read: &[DeviceMemory], written: &[DeviceMemory]) -> Vec<RankBuffers<'static, bf16>> {
-        let of_rank = |((stream, read), written): ((&Stream, &DeviceMemory), &DeviceMemory)| {
-            // SAFETY: memory of this rank's GPU with room for `elems` elements, and a stream of its primary context.
-            // Every use is waited for before the memory is freed, and nobody but the calls touches it.
-            unsafe { RankBuffers::device_raw(read.address(), written.address(), self.elems, stream.raw().as_ptr()) }
-        };
-        self.gpus.streams.iter().zip(read).zip(written).map(of_rank).collect()
-    }
-}
-
-impl Drop for Pairs<'_> {
-    fn drop(&mut self) {
-        // After an error calls may still be under way. One that failed has been reported already.
-        let _ = self.gpus.synchronize();
-    }
 }

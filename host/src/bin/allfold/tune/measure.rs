@@ -15,11 +15,11 @@ use crate::bench::Real;
 use crate::bench::case::{Case, Measured, Repeats};
 use crate::bench::cpu::CpuBed;
 use crate::bench::cuda::CudaBed;
-use crate::bench::stats::{median, slowest_rank};
 use crate::bench::timing::How;
 use crate::gpus::Gpus;
 use crate::mix::mix;
 use crate::progress::Progress;
+use crate::stats::{median, slowest_rank};
 use crate::target::Target;
 
 /// Calls one by one, on CPU ranks.

@@ -1,0 +1,159 @@
+//! The calls that are traced, and some before them by which clocks are set.
+
+use allfold::cuda::{Graph, Stream};
+use allfold::{BlockTrace, CallOptions, Communicator, Options, Plan, RankBuffers, ReduceOp, TRACED_CALLS};
+use anyhow::Result;
+use half::bf16;
+
+use super::settings::Settings;
+use crate::gpus::Gpus;
+use crate::pairs::Pairs;
+use crate::target::Target;
+
+/// Calls before those that are shown, for the first ones take longer.
+const WARM: usize = 10;
+
+/// What came out.
+pub struct Traced {
+    /// Calls in a chain before those that are shown: by them clocks are set.
+    pub before: Vec<BlockTrace>,
+    /// The calls that are shown.
+    pub calls: Vec<BlockTrace>,
+    /// Wrong elements of a call after them.
+    pub wrong: u64,
+    /// Whether all came to a good end.
+    pub done: allfold::Result<()>,
+}
+
+/// Makes the calls.
+pub fn run(settings: &Settings) -> Result<Traced> {
+    match &settings.target {
+        Target::Cpu { ranks } => {
+            let data = || vec![vec![bf16::ZERO; settings.elems]; *ranks];
+            traced(settings, Cpu { inputs: data(), outputs: data() })
+        }
+        Target::Cuda { devices } => {
+            let gpus = Gpus::new(devices)?;
+            let pairs = Pairs::alloc(&gpus, settings.elems)?;
+            traced(settings, Cuda { gpus: &gpus, pairs })
+        }
+    }
+}
+
+/// Where ranks and their buffers are.
+trait Place {
+    /// Fills the inputs with stamps for the next call.
+    fn fill(&mut self, comm: &mut Communicator) -> Result<()>;
+    /// Makes so many calls of so many elements, on GPUs in a `graph` or one by one, and waits for their end.
+    fn calls(
+        &mut self,
+        comm: &mut Communicator,
+        elems: usize,
+        call: &CallOptions,
+        calls: usize,
+        graph: bool,
+    ) -> Result<()>;
+    /// Counts wrong elements of the last call's outputs.
+    fn check(&mut self, comm: &mut Communicator) -> Result<()>;
+}
+
+fn traced(settings: &Settings, mut place: impl Place) -> Result<Traced> {
+    let call = settings.call();
+    let before = clocked(settings, &mut place)?;
+    let mut comm = settings.target.communicator(settings.options())?;
+    place.calls(&mut comm, settings.elems, &call, WARM, false)?;
+    let done =
+        place.calls(&mut comm, settings.elems, &call, settings.calls, settings.graph).and_then(|()| Ok(comm.check()?));
+    let mut calls = comm.trace()?;
+    calls.retain(|block| block.epoch > WARM as u64);
+    let done = match done {
+        Ok(()) => {
+            place.fill(&mut comm)?;
+            place.calls(&mut comm, settings.elems, &call, 1, settings.graph)?;
+            place.check(&mut comm)?;
+            comm.check()
+        }
+        Err(error) => Err(error.downcast::<allfold::Error>()?),
+    };
+    Ok(Traced { before, calls, wrong: comm.wrong()?.iter().sum(), done })
+}
+
+/// A chain of calls in which nobody is made late. Each rank waits for each other in turn there, so that what comes says the most of clocks.
+fn clocked(settings: &Settings, place: &mut impl Place) -> Result<Vec<BlockTrace>> {
+    let mut comm = settings.target.communicator(Options { delays: None, ..settings.options() })?;
+    place.calls(&mut comm, settings.even_elems(), &settings.call(), TRACED_CALLS, true)?;
+    comm.check()?;
+    Ok(comm.trace()?)
+}
+
+struct Cpu {
+    inputs: Vec<Vec<bf16>>,
+    outputs: Vec<Vec<bf16>>,
+}
+
+impl Place for Cpu {
+    fn fill(&mut self, comm: &mut Communicator) -> Result<()> {
+        let stamped: Vec<_> = self.inputs.iter_mut().map(|input| RankBuffers::in_place(input)).collect();
+        Ok(comm.fill_stamps(&stamped)?)
+    }
+
+    fn calls(
+        &mut self,
+        comm: &mut Communicator,
+        elems: usize,
+        call: &CallOptions,
+        calls: usize,
+        _: bool,
+    ) -> Result<()> {
+        for _ in 0..calls {
+            let pairs = self.inputs.iter().zip(&mut self.outputs);
+            let both: Vec<_> = pairs.map(|(from, to)| RankBuffers::new(&from[..elems], &mut to[..elems])).collect();
+            comm.all_reduce_with(&both, ReduceOp::Sum, call)?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, comm: &mut Communicator) -> Result<()> {
+        let results: Vec<_> = self.outputs.iter_mut().map(|output| RankBuffers::in_place(output)).collect();
+        Ok(comm.check_stamps(&results)?)
+    }
+}
+
+struct Cuda<'a> {
+    gpus: &'a Gpus,
+    pairs: Pairs<'a>,
+}
+
+impl Place for Cuda<'_> {
+    fn fill(&mut self, comm: &mut Communicator) -> Result<()> {
+        Ok(comm.fill_stamps(&self.pairs.inputs())?)
+    }
+
+    fn calls(
+        &mut self,
+        comm: &mut Communicator,
+        elems: usize,
+        call: &CallOptions,
+        calls: usize,
+        graph: bool,
+    ) -> Result<()> {
+        let both = self.pairs.first(elems as u64);
+        let all = |comm: &mut Communicator| -> allfold::Result<()> {
+            let one = |_| comm.all_reduce_with(&both, ReduceOp::Sum, call).map(|_: Plan| ());
+            (0..calls).try_for_each(one)
+        };
+        if graph {
+            let streams: Vec<_> = self.gpus.streams.iter().map(Stream::raw).collect();
+            let mut graphs = Graph::capture_all(&streams, || all(comm))?;
+            self.gpus.replay(&mut graphs, 1)?;
+        } else {
+            all(comm)?;
+        }
+        Ok(self.gpus.synchronize()?)
+    }
+
+    fn check(&mut self, comm: &mut Communicator) -> Result<()> {
+        comm.check_stamps(&self.pairs.outputs())?;
+        Ok(self.gpus.synchronize()?)
+    }
+}
