@@ -89,6 +89,7 @@ fn where_a_test_is_says_what_it_runs_on() {
     };
     assert_eq!(property("bench.on_cpu() && !bench.machine.in_processes()"), "CPU processes, GPUs, GPU processes");
     assert_eq!(property("!bench.machine.in_processes()"), "CPU processes, GPU processes");
+    assert_eq!(property("bench.machine.in_processes() && !bench.on_cpu()"), "CPU threads, CPU processes, GPUs");
     assert_eq!(property("most < 2"), "CPU threads, CPU processes, GPUs, GPU processes");
     let devices = |filter: &str| {
         let body = format!(" let Some(it) = bench.machine.devices().filter(|_| {filter}) else {{\n");
