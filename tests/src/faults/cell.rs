@@ -12,7 +12,7 @@ use super::draw::ELEMS;
 use super::judge::{Took, same};
 use super::kinds::LONG;
 use super::rank::{BYTES, Call, Rank};
-use super::{Fault, Ground, Phase};
+use super::{Fault, Ground, Phase, RankMemory};
 
 /// Said by a process before it is killed, with the time.
 pub const KILLED: &str = "killed at";
@@ -112,21 +112,48 @@ impl Cell {
     }
 
     /// What the rank of `seat` does and gets; `None`: it is not there any more. `signal` sends one of `"STOP"`, `"CONT"`, `"KILL"` to
-    /// the process of the victim, if that is not this one; it is none where ranks are threads.
+    /// the process of the victim, if that is not this one; it is none where ranks are threads. Memory that other ranks of the process
+    /// may still reach comes into `kept`, until all of them have done this.
     ///
     /// # Errors
     /// It gets something else than it must, too late, or cannot go on.
-    pub fn run(&self, seat: &dyn Rendezvous, ground: Ground, signal: Option<&dyn Fn(&str)>) -> Result<Option<Facts>> {
+    pub fn run(
+        &self,
+        seat: &dyn Rendezvous,
+        ground: Ground,
+        signal: Option<&dyn Fn(&str)>,
+        kept: &mut Vec<RankMemory>,
+    ) -> Result<Option<Facts>> {
         let comm = ground.connect(seat, self.options(ground)).context("connecting")?;
         let mut rank = Rank::new(comm, ground, self.bytes()).context("registering")?;
         let own = rank.rank;
         let said = || format!("rank {own}");
-        let Some(facts) = self.befalls(&mut rank, seat, ground, signal).with_context(said)? else { return Ok(None) };
-        self.goes_on(rank, ground).context("after the fault").with_context(said)?;
+        let mut other = None;
+        if self.fault == Fault::OtherTurn {
+            let comm = ground.connect(seat, self.options(ground)).context("connecting once more")?;
+            other = Some(Rank::new(comm, ground, self.bytes()).context("registering once more")?);
+        }
+        for number in 0..self.phase.calls() {
+            for rank in [&mut rank].into_iter().chain(&mut other) {
+                rank.good(self.usual(), number).context("before the fault").with_context(said)?;
+            }
+        }
+        // Which of the two it calls in.
+        let first = other.as_mut().filter(|_| own == self.victim).unwrap_or(&mut rank);
+        let Some(facts) = self.befalls(first, seat, ground, signal).with_context(said)? else {
+            kept.push(rank.leave());
+            return Ok(None);
+        };
+        if self.fault == Fault::OtherTurn {
+            // Rebuilding ends what others are still doing.
+            seat.barrier(Instant::now() + LONG).context("after the fault")?;
+        }
+        kept.extend(other.map(Rank::leave));
+        self.goes_on(rank, ground, kept).context("after the fault").with_context(said)?;
         Ok(Some(facts))
     }
 
-    /// Good calls, the fault, and what it comes to.
+    /// The fault, and what it comes to.
     fn befalls(
         &self,
         rank: &mut Rank,
@@ -134,9 +161,6 @@ impl Cell {
         ground: Ground,
         signal: Option<&dyn Fn(&str)>,
     ) -> Result<Option<Facts>> {
-        for number in 0..self.phase.calls() {
-            rank.good(self.usual(), number).context("before the fault")?;
-        }
         // What a rank does now is nothing that another still waits for.
         let came = Instant::now();
         seat.barrier(came + LONG).context("before the fault")?;
@@ -181,6 +205,7 @@ impl Cell {
                 std::thread::sleep(away);
                 good
             }
+            Fault::OtherTurn => good,
             Fault::Dropped | Fault::Killed => {
                 if self.phase == Phase::Within {
                     std::thread::sleep(Duration::from_millis(10));
@@ -258,6 +283,8 @@ impl Cell {
         // The lowest of the others sends signals.
         let sends = rank.rank == u32::from(self.victim == 0);
         if let (Fault::Stopped | Fault::StoppedTooLong, Some(signal), true) = (self.fault, signal, sends) {
+            // It may be the one where the others meet, which have to hear of it before.
+            std::thread::sleep(Duration::from_millis(40));
             signal("STOP");
         }
         if self.fault == Fault::AbortedFromAside {
@@ -287,20 +314,22 @@ impl Cell {
     }
 
     /// Those who are left make a communicator, which is right.
-    fn goes_on(&self, mut rank: Rank, ground: Ground) -> Result<()> {
+    fn goes_on(&self, mut rank: Rank, ground: Ground, kept: &mut Vec<RankMemory>) -> Result<()> {
         let survivors: Vec<usize> =
             (0..self.world).filter(|&rank| self.survives() || rank != self.victim).map(|rank| rank as usize).collect();
         let comm = rank.comm.rebuild(&survivors).context("rebuilding")?;
         // The old one goes before any rank uses the new one: nothing of it is needed, and to free memory may wait for all kernels
         // of a process.
-        drop(rank);
+        kept.push(rank.leave());
         let mut rank = Rank::new(comm, ground, self.bytes()).context("registering")?;
         let (algorithm, _) = self.form;
         let call = match algorithm.takes(rank.world) {
             true => self.usual(),
             false => Call { algorithm: Algorithm::TwoShot, input: InputMode::Copied, ..self.usual() },
         };
-        (0..5).try_for_each(|number| rank.good(call, number))
+        (0..5).try_for_each(|number| rank.good(call, number))?;
+        kept.push(rank.leave());
+        Ok(())
     }
 }
 

@@ -56,7 +56,8 @@ impl Cell {
             | Fault::Stopped
             | Fault::StoppedTooLong
             | Fault::Aborts
-            | Fault::AbortedFromAside => Dtype::F32,
+            | Fault::AbortedFromAside
+            | Fault::OtherTurn => Dtype::F32,
         };
         let elems = random.within(2, MOST);
         let elems = match fault {
@@ -81,7 +82,8 @@ impl Cell {
             | Fault::Stopped
             | Fault::StoppedTooLong
             | Fault::Aborts
-            | Fault::AbortedFromAside => [ELEMS; 2],
+            | Fault::AbortedFromAside
+            | Fault::OtherTurn => [ELEMS; 2],
         };
         // Of one block of one thread no grid is another one.
         let blocks = if differs && fault != Fault::OtherGrid { random.within(1, 2) as u32 } else { 2 };

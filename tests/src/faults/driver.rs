@@ -10,6 +10,7 @@ use allfold::driver_faults::{Calls, current_context, watch};
 use allfold::rendezvous::RendezvousError;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
+use super::dealt::dealt;
 use super::story::{self, Cut, TIMEOUT, Told};
 use super::together::{self, said, together};
 use super::{Facts, Report, Watchdog, now};
@@ -190,16 +191,6 @@ impl Sweep {
     }
 }
 
-/// All numbers below `count`, in an order in which the first of them are far apart.
-fn dealt(count: usize) -> impl Iterator<Item = usize> {
-    let step = (count * 5 / 8..).find(|&step| gcd(step, count) == 1).unwrap_or(1);
-    (0..count).map(move |number| number * step % count.max(1))
-}
-
-fn gcd(one: usize, other: usize) -> usize {
-    if other == 0 { one } else { gcd(other, one % other) }
-}
-
 /// The stories of ranks on `gpus`: told by one thread, and, where each rank has a GPU of its own, by a thread for each. One that cannot
 /// be told has failed.
 fn sweeps(gpus: &[u32], making: bool, report: &Report, watchdog: &Watchdog) -> Vec<Sweep> {
@@ -286,22 +277,4 @@ pub fn allocations(gpus: &[u32], end: Instant, report: &Report, watchdog: &Watch
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_calls_are_dealt_once_and_the_first_of_them_far_apart() {
-        for count in 1..300 {
-            let mut order: Vec<_> = dealt(count).collect();
-            let first = order.iter().take(count.div_ceil(4));
-            assert!(
-                count < 20 || first.clone().any(|&at| at < count / 3) && first.clone().any(|&at| at > count / 3 * 2)
-            );
-            order.sort_unstable();
-            assert!(order.into_iter().eq(0..count), "{count}");
-        }
-    }
 }

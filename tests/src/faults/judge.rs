@@ -40,8 +40,13 @@ impl Cell {
             (Fault::Late | Fault::Stopped, Ok(())) => true,
             // All of it may have come before.
             (Fault::KilledInCall, Ok(())) => true,
+            // In the communicator that it has come to none of the others does.
+            (Fault::OtherTurn, Err(Error::Timeout { waiting_rank, missing, waited, .. })) if rank == victim => {
+                let others: Vec<_> = (0..self.world).filter(|other| *other != victim).collect();
+                *missing == others && *waiting_rank == victim && in_full(*waited, timeout)
+            }
             (
-                Fault::Absent | Fault::StoppedTooLong | Fault::EmptyAlone,
+                Fault::Absent | Fault::StoppedTooLong | Fault::EmptyAlone | Fault::OtherTurn,
                 Err(Error::Timeout { waiting_rank, missing, waited, .. }),
             ) => gave_up(*waiting_rank, missing, *waited),
             (Fault::Killed | Fault::KilledInCall, Err(Error::Timeout { waiting_rank, missing, waited, .. })) => {

@@ -52,6 +52,8 @@ pub enum Fault {
     OtherInput,
     /// Its call is so much shorter that it is planned by another algorithm.
     OtherPlan,
+    /// Of two communicators it calls in the other one first, and all wait.
+    OtherTurn,
 }
 
 impl Fault {
@@ -79,13 +81,14 @@ impl Fault {
             Fault::OtherHalf => "other dtype of 16 bits",
             Fault::OtherInput => "other input mode",
             Fault::OtherPlan => "other plan",
+            Fault::OtherTurn => "other communicator first",
         }
     }
 
     /// How long ranks wait.
     pub fn timeout(self, ground: Ground) -> Duration {
         match self {
-            Fault::Absent | Fault::EmptyAlone => ground.timeout(),
+            Fault::Absent | Fault::EmptyAlone | Fault::OtherTurn => ground.timeout(),
             Fault::StoppedTooLong => Duration::from_secs(1),
             // The end of a process that has a GPU takes its time, and nobody is to wait for long where it takes too much.
             Fault::Killed | Fault::KilledInCall if ground.is_gpu() => Duration::from_secs(2),
@@ -115,6 +118,7 @@ impl Fault {
         match self {
             // The victim comes after three times as long, and is told at once.
             Fault::Absent | Fault::EmptyAlone => ground.timeout() * 3,
+            Fault::OtherTurn => ground.timeout(),
             Fault::Stopped | Fault::StoppedTooLong => Duration::from_secs(2),
             // Others are late.
             Fault::KilledInCall => self.ends_itself(ground) + Duration::from_millis(200),
@@ -160,7 +164,8 @@ impl Fault {
             | Fault::StoppedTooLong
             | Fault::Aborts
             | Fault::AbortedFromAside
-            | Fault::EmptyAlone => &[],
+            | Fault::EmptyAlone
+            | Fault::OtherTurn => &[],
         }
     }
 

@@ -28,7 +28,7 @@ pub const FORMS_OF_PROCESSES: [Form; 5] = [
 ];
 
 /// What may befall a thread.
-pub const FAULTS: [Fault; 17] = [
+pub const FAULTS: [Fault; 18] = [
     Fault::Late,
     Fault::Absent,
     Fault::Dropped,
@@ -46,6 +46,7 @@ pub const FAULTS: [Fault; 17] = [
     Fault::OtherHalf,
     Fault::OtherInput,
     Fault::OtherPlan,
+    Fault::OtherTurn,
 ];
 
 const PHASES: [Phase; 4] = [Phase::First, Phase::Between, Phase::Many, Phase::Within];
@@ -90,7 +91,7 @@ pub fn of_gpu_pairs() -> Vec<Cell> {
             for fault in FAULTS {
                 for victim in 0..2 {
                     // Those that wait are few: each of their cells takes as long as several others.
-                    let waits = matches!(fault, Fault::Absent | Fault::EmptyAlone);
+                    let waits = matches!(fault, Fault::Absent | Fault::EmptyAlone | Fault::OtherTurn);
                     if waits && turn == EACH - 1 {
                         continue;
                     }

@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Cell, Facts, Ground, KILLED, Report, Watchdog};
 use crate::meet::{Case, Ended, Guest, tell};
+use crate::soft;
 
 /// After so long in a cell a rank says that it is stuck, and ends.
 pub const RANK_STUCK: Duration = Duration::from_secs(45);
@@ -35,7 +36,9 @@ pub fn run_rank(cell: Cell, seat: &Unix, ground: Ground) -> Result<Option<Facts>
         let signal = if name == "STOP" { Signal::STOP } else { Signal::CONT };
         kill_process(victim, signal).expect("it is there");
     };
-    cell.run(seat, ground, Some(&signal))
+    let facts = cell.run(seat, ground, Some(&signal), &mut Vec::new())?;
+    soft::blameless()?;
+    Ok(facts)
 }
 
 /// This process as a rank of one of `cells`, if it is one; on what `grounds` say in turn. True: it got what it must.

@@ -115,7 +115,7 @@ impl Rank {
     pub fn new(mut comm: Communicator, ground: Ground, bytes: usize) -> allfold::Result<Rank> {
         let rank = comm.local_ranks().start as u32;
         let memory = ground.memory(4 * bytes)?;
-        // SAFETY: the memory lives as long as the communicator.
+        // SAFETY: `Rank::leave` says when the memory goes: when the communicators of all ranks are gone, or it goes with its process.
         let name = unsafe { comm.register(&[memory.span()]) }?;
         Ok(Rank { world: comm.world() as u32, comm, memory, name: Some(name), rank, took: Duration::ZERO })
     }
@@ -148,6 +148,13 @@ impl Rank {
         self.comm.all_reduce_with(&buffers, ReduceOp::Sum, &options)?;
         self.memory.synchronize()?;
         self.comm.check()
+    }
+
+    /// Drops the communicator. The memory may go when all ranks have done so: until then peers may be in a call that uses it.
+    pub fn leave(self) -> RankMemory {
+        let Rank { comm, memory, .. } = self;
+        drop(comm);
+        memory
     }
 
     /// Makes a call that has to be right.

@@ -20,10 +20,18 @@ pub fn run(cell: Cell, grounds: &[Ground]) -> Result<Vec<Facts>> {
         let ranks: Vec<_> = seats
             .into_iter()
             .zip(on)
-            .map(|(seat, ground)| scope.spawn(move || cell.run(&seat, ground, None)))
+            .map(|(seat, ground)| {
+                scope.spawn(move || {
+                    let mut kept = Vec::new();
+                    (cell.run(&seat, ground, None, &mut kept), kept)
+                })
+            })
             .collect();
-        let outcomes: Vec<_> =
-            ranks.into_iter().map(|rank| rank.join().unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked")))).collect();
+        // The memories go when all have ended.
+        let (outcomes, _kept): (Vec<_>, Vec<_>) = ranks
+            .into_iter()
+            .map(|rank| rank.join().unwrap_or_else(|_| (Err(anyhow::anyhow!("it panicked")), Vec::new())))
+            .unzip();
         let failed: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
         let failed: Vec<_> = failed.iter().map(|error| format!("{error:#}")).collect();
         ensure!(failed.is_empty(), "{}", failed.join("; "));

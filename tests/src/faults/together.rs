@@ -1,5 +1,8 @@
 //! The story of ranks that have a communicator each, and a thread: in which one rank's driver call may fail.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
+
 use allfold::driver_faults::{Calls, watch};
 use allfold::rendezvous::{self, Rendezvous};
 use allfold::{Algorithm, CallOptions, Communicator, Error, InputMode, Options, RankBuffers, ReduceOp, Registered};
@@ -19,31 +22,39 @@ pub struct Came {
     pub calls: Calls,
 }
 
+/// A rank's part of a story, on a GPU. Peers may still be in a call when it ends: so it leaves its memory there, for later.
+type Story = fn(&dyn Rendezvous, u32, &mut Option<RankMemory>) -> Told;
+
 /// Tells `story` on a rank for each of `gpus`, and watches the driver calls of one.
-pub fn together(
-    gpus: &[u32],
-    watched: u32,
-    fails: Option<Fails>,
-    story: fn(&dyn Rendezvous, u32) -> Told,
-) -> Result<Came> {
+pub fn together(gpus: &[u32], watched: u32, fails: Option<Fails>, story: Story) -> Result<Came> {
     let seats = rendezvous::local(gpus.len() as u32)?;
+    let contexts = gpus.iter().map(|&gpu| context_of(gpu)).collect::<Result<Vec<_>>>()?;
+    let ended = &Barrier::new(gpus.len());
     std::thread::scope(|scope| {
         let ranks: Vec<_> = seats
             .into_iter()
-            .zip(gpus)
-            .map(|(seat, &gpu)| {
+            .zip(gpus.iter().zip(contexts))
+            .map(|(seat, (&gpu, context))| {
                 scope.spawn(move || {
                     let own = fails.filter(|(rank, ..)| *rank == seat.rank()).map(|(_, number, code)| (number, code));
-                    let context = context_of(gpu)?;
-                    let _current = context.enter()?;
-                    anyhow::Ok(watch(own, || story(&seat, gpu)))
+                    let current = context.enter();
+                    let came = watch(own, || {
+                        let mut memory = None;
+                        let told = catch_unwind(AssertUnwindSafe(|| story(&seat, gpu, &mut memory)));
+                        // The others hear that it is gone; and then all communicators are.
+                        drop(seat);
+                        ended.wait();
+                        told
+                    });
+                    current.map(drop)?;
+                    anyhow::Ok(came)
                 })
             })
             .collect();
         let mut came = Came { told: Vec::new(), calls: Calls::default() };
         for (rank, thread) in (0..).zip(ranks) {
-            let (told, calls) = thread.join().map_err(|_| anyhow!("rank {rank} panicked"))??;
-            came.told.push(told);
+            let (told, calls) = thread.join().map_err(|_| anyhow!("the thread of rank {rank} panicked"))??;
+            came.told.push(told.map_err(|_| anyhow!("rank {rank} panicked"))?);
             if rank == watched {
                 came.calls = calls;
             }
@@ -85,29 +96,28 @@ impl One<'_> {
 const PUSH: (Algorithm, InputMode) = (Algorithm::OneShotPush, InputMode::Copied);
 
 /// Makes a communicator, and sums once.
-pub fn short(seat: &dyn Rendezvous, gpu: u32) -> Told {
-    let mut memory = Ground::Gpu(gpu).memory(4 * BYTES)?;
+pub fn short(seat: &dyn Rendezvous, gpu: u32, memory: &mut Option<RankMemory>) -> Told {
+    let memory = memory.insert(Ground::Gpu(gpu).memory(4 * BYTES)?);
     let options = options(vec![InputMode::Copied], vec![Algorithm::OneShotPush]);
     let comm = Communicator::connect_cuda_with(gpu, seat, options).map_err(Cut::Unmade)?;
     let push = call(PUSH.0, PUSH.1);
-    One { comm, memory: &mut memory }.tell(push, 1, &push.options(None))
+    One { comm, memory }.tell(push, 1, &push.options(None))
 }
 
 /// Only the making of a communicator.
-pub fn making(seat: &dyn Rendezvous, gpu: u32) -> Told {
+pub fn making(seat: &dyn Rendezvous, gpu: u32, _memory: &mut Option<RankMemory>) -> Told {
     let options = options(vec![InputMode::Copied], vec![Algorithm::OneShotPush]);
     Communicator::connect_cuda_with(gpu, seat, options).map(drop).map_err(Cut::Unmade)
 }
 
 /// The whole story.
-pub fn long(seat: &dyn Rendezvous, gpu: u32) -> Told {
-    // The communicator, which waits for all work, goes before the memory does.
-    let mut memory = Ground::Gpu(gpu).memory(4 * BYTES)?;
+pub fn long(seat: &dyn Rendezvous, gpu: u32, memory: &mut Option<RankMemory>) -> Told {
+    let memory = memory.insert(Ground::Gpu(gpu).memory(4 * BYTES)?);
     let inputs = vec![InputMode::Copied, InputMode::Registered];
     let options = Options { captured_calls: 2, ..options(inputs, vec![Algorithm::OneShot, Algorithm::OneShotPush]) };
     let comm = Communicator::connect_cuda_with(gpu, seat, options).map_err(Cut::Unmade)?;
-    let mut one = One { comm, memory: &mut memory };
-    // SAFETY: the memory lives as long as the communicator.
+    let mut one = One { comm, memory };
+    // SAFETY: the memory goes when all communicators are gone.
     let name = unsafe { one.comm.register(&[one.memory.span()]) }?;
     let push = call(PUSH.0, PUSH.1);
     let read = call(Algorithm::OneShot, InputMode::Registered);

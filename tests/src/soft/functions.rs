@@ -14,7 +14,7 @@ use super::state::{
     Answer, ILLEGAL_STATE, INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NOT_FOUND,
     PEER_ACCESS_ALREADY_ENABLED, context_of, contexts, current, device, device_of, soft,
 };
-use super::stream::{Event, Graph, Object, Stream, Work, taken, wait_for_all};
+use super::stream::{Event, Graph, Object, Stream, Work, in_use, taken, wait_for_all};
 use super::{DEVICES, kernel};
 
 type Handle = *mut c_void;
@@ -57,7 +57,7 @@ unsafe fn copy(to: u64, from: u64, bytes: usize, stream: Handle, host: bool) -> 
     let stream = soft().stream(stream)?;
     // SAFETY: the caller's promise.
     let copy = move || unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
-    stream.put(Arc::new(copy))?;
+    stream.put(Work::new(&[to, from], copy))?;
     if host { stream.wait() } else { Ok(()) }
 }
 
@@ -78,8 +78,23 @@ unsafe fn launch(function: Handle, blocks: c_uint, stream: Handle, arguments: *m
     // SAFETY: the caller's promise.
     let args = unsafe { (*arguments).cast::<KernelArgs>().read() };
     // SAFETY: as above.
-    let work: Work = Arc::new(move || unsafe { kernel::run(entry_point, &args, blocks) });
-    stream.put(work)
+    stream.put(Work::new(&uses(&args), move || unsafe { kernel::run(entry_point, &args, blocks) }))
+}
+
+/// The addresses among `args`; those that are 0 are none.
+fn uses(args: &KernelArgs) -> Vec<u64> {
+    let own = [args.source, args.output, args.workspace, args.landing, args.host_board, args.row, args.marks];
+    let all = own.into_iter().chain(args.landings).chain(args.inputs).chain(args.workspaces).chain(args.outputs);
+    all.filter(|&address| address != 0).collect()
+}
+
+/// Blames whoever gives up `bytes` at `address` by `name` while a stream has work that uses them, and waits for all. A driver may not wait
+/// there, and nobody is told that it does.
+fn give_up(name: &str, address: u64, bytes: usize) {
+    if in_use(&(address..address + bytes as u64)) {
+        soft().blamed.push(format!("{name} of {bytes} bytes at {address:#x}, which a stream has still work for"));
+    }
+    wait_for_all(None);
 }
 
 macro_rules! functions {
@@ -176,6 +191,7 @@ functions! {
     }
     fn cuMemFree_v2(address: u64) {
         current()?;
+        // A driver waits, for a context's work at least.
         wait_for_all(None);
         memory::free(&mut soft(), address)
     }
@@ -186,13 +202,14 @@ functions! {
     fn cuMemHostGetDevicePointer_v2(to: *mut u64, of: Handle, _flags: c_uint) { put(to, of as u64) }
     fn cuMemFreeHost(address: Handle) {
         current()?;
-        wait_for_all(None);
+        let (start, bytes) = soft().memories.range(address as u64)?;
+        give_up("cuMemFreeHost", start, bytes);
         memory::free(&mut soft(), address as u64)
     }
     fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: Handle) {
         let set = move || std::ptr::write_bytes(to as *mut u8, value, bytes);
         let stream = soft().stream(stream)?;
-        stream.put(Arc::new(set))
+        stream.put(Work::new(&[to], set))
     }
     fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: Handle) {
         copy(to, from as u64, bytes, stream, true)
@@ -247,7 +264,7 @@ functions! {
         if offset == 0 { memory::map(&mut soft(), at, bytes, of) } else { Err(INVALID_VALUE) }
     }
     fn cuMemUnmap(at: u64, bytes: usize) {
-        wait_for_all(None);
+        give_up("cuMemUnmap", at, bytes);
         memory::unmap(&mut soft(), at, bytes)
     }
     fn cuMemSetAccess(at: u64, bytes: usize, access: *const Access, count: usize) {

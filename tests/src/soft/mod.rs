@@ -10,8 +10,9 @@
 //! | `kernel.rs` | kernels by name, and launches |
 //!
 //! Whatever frees memory waits for all work of the process, which drivers may do or not: so it finds who waits there for what only comes
-//! later, and does not find who frees what work still uses. [`live`] says what has not been given back. It has no times: nothing is
-//! measured on it.
+//! later. `cuMemFree`, which drivers wait in, is all that may come while work still uses the memory: whoever unmaps it then, or frees
+//! memory of the host, is blamed ([`blameless`]); of a kernel those addresses are known that are among its arguments. [`live`] says what
+//! has not been given back. It has no times: nothing is measured on it.
 
 mod functions;
 mod kernel;
@@ -20,6 +21,8 @@ mod state;
 mod stream;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, ensure};
 
 pub use state::Live;
 
@@ -39,6 +42,16 @@ static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// Whether they are in a driver's place. Others may take the processors that they run on, and they are late then.
 pub fn installed() -> bool {
     INSTALLED.load(Ordering::Relaxed)
+}
+
+/// Whether nothing was done since the last time that a driver need not bear.
+///
+/// # Errors
+/// What was.
+pub fn blameless() -> Result<()> {
+    let blamed = std::mem::take(&mut state::soft().blamed);
+    ensure!(blamed.is_empty(), "{}", blamed.join("; "));
+    Ok(())
 }
 
 /// What is there now of what a driver gives.

@@ -40,6 +40,8 @@ pub(super) struct Soft {
     pub(super) objects: HashMap<u64, Arc<Object>>,
     pub(super) graphs: HashMap<u64, Graph>,
     pub(super) executables: HashMap<u64, Graph>,
+    /// What was done that no driver promises to bear.
+    pub(super) blamed: Vec<String>,
 }
 
 /// How many there are of what has to be given back.

@@ -2,12 +2,24 @@
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::state::{Answer, CAPTURE_UNSUPPORTED, ILLEGAL_STATE, INVALID_HANDLE, INVALID_VALUE, soft};
 
 /// Something that a stream does, once or each time that it is replayed.
-pub(super) type Work = Arc<dyn Fn() + Send + Sync>;
+#[derive(Clone)]
+pub(super) struct Work {
+    does: Arc<dyn Fn() + Send + Sync>,
+    /// Addresses of memory that it uses.
+    uses: Arc<[u64]>,
+}
+
+impl Work {
+    pub(super) fn new(uses: &[u64], does: impl Fn() + Send + Sync + 'static) -> Work {
+        Work { does: Arc::new(does), uses: uses.into() }
+    }
+}
 
 /// What was recorded, and what is to be given up with it.
 #[derive(Clone, Default)]
@@ -32,8 +44,8 @@ impl Drop for Object {
 #[derive(Default)]
 struct Queue {
     works: VecDeque<Work>,
-    /// Whether one of them is being done.
-    busy: bool,
+    /// The one of them that is being done.
+    busy: Option<Work>,
     closing: bool,
     /// The graph that is recorded.
     capture: Option<u64>,
@@ -64,11 +76,11 @@ impl Stream {
         loop {
             match queue.works.pop_front() {
                 Some(work) => {
-                    queue.busy = true;
+                    queue.busy = Some(work.clone());
                     drop(queue);
-                    work();
+                    (work.does)();
                     queue = lock(&self.queue);
-                    queue.busy = false;
+                    queue.busy = None;
                     self.changed.notify_all();
                 }
                 None if queue.closing => return,
@@ -96,10 +108,16 @@ impl Stream {
         if queue.capture.is_some() {
             return Err(CAPTURE_UNSUPPORTED);
         }
-        while queue.busy || !queue.works.is_empty() {
+        while queue.busy.is_some() || !queue.works.is_empty() {
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         Ok(())
+    }
+
+    /// Whether what it has not done yet uses memory at one of `addresses`.
+    fn uses(&self, addresses: &Range<u64>) -> bool {
+        let queue = lock(&self.queue);
+        queue.busy.iter().chain(&queue.works).any(|work| work.uses.iter().any(|at| addresses.contains(at)))
     }
 
     /// Does what is there, and ends.
@@ -128,7 +146,7 @@ impl Stream {
 
     /// Replays `graph`.
     pub(super) fn replay(&self, graph: &Graph) -> Answer {
-        graph.works.iter().try_for_each(|work| self.put(Arc::clone(work)))
+        graph.works.iter().try_for_each(|work| self.put(work.clone()))
     }
 }
 
@@ -145,6 +163,12 @@ pub(super) fn wait_for_all(device: Option<c_int>) {
     for stream in all.iter().filter(|stream| device.is_none_or(|device| device == stream.device)) {
         let _ = stream.wait();
     }
+}
+
+/// Whether a stream has something to do that uses memory at one of `addresses`.
+pub(super) fn in_use(addresses: &Range<u64>) -> bool {
+    let all: Vec<_> = soft().streams.values().cloned().collect();
+    all.iter().any(|stream| stream.uses(addresses))
 }
 
 /// A point in a stream's work.
@@ -164,7 +188,7 @@ impl Event {
             counts.0
         };
         let event = Arc::clone(self);
-        stream.put(Arc::new(move || {
+        stream.put(Work::new(&[], move || {
             let mut counts = lock(&event.counts);
             counts.1 = counts.1.max(number);
             event.changed.notify_all();
@@ -174,7 +198,7 @@ impl Event {
     /// Makes `stream` wait for where it was recorded last.
     pub(super) fn hold_back(self: &Arc<Event>, stream: &Stream) -> Answer {
         let (number, event) = (lock(&self.counts).0, Arc::clone(self));
-        stream.put(Arc::new(move || event.wait_for(number)))
+        stream.put(Work::new(&[], move || event.wait_for(number)))
     }
 
     fn wait_for(&self, number: u64) {
@@ -189,4 +213,33 @@ impl Event {
 pub(super) fn taken<T>(take: impl FnOnce(&mut super::state::Soft) -> Option<T>) -> Answer {
     let value = take(&mut soft());
     value.map(drop).ok_or(INVALID_VALUE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn memory_is_in_use_until_all_is_done_that_uses_it() {
+        let stream = Stream::start(0);
+        let ((go_on, goes_on), (begin, begins)) = (channel(), channel());
+        let goes_on = Mutex::new(goes_on);
+        let waits = Work::new(&[0x1000, 0x5000], move || {
+            let _ = begin.send(());
+            let _ = lock(&goes_on).recv();
+        });
+        stream.put(waits).expect("it does not record");
+        stream.put(Work::new(&[0x9000], || {})).expect("it does not record");
+        begins.recv().expect("the first has begun");
+        for (addresses, uses) in [(0x0..0x1000, false), (0xfff..0x1001, true), (0x4000..0x6000, true)] {
+            assert_eq!(stream.uses(&addresses), uses, "{addresses:x?}");
+        }
+        assert!(stream.uses(&(0x9000..0x9001)), "what comes later uses it, too");
+        go_on.send(()).expect("it waits");
+        stream.wait().expect("it does not record");
+        assert!(!stream.uses(&(0..u64::MAX)));
+        stream.close();
+    }
 }
