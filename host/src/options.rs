@@ -90,7 +90,7 @@ pub struct Options {
     pub early_launch: bool,
     /// How long a rank waits for another within a call, 30 s where nothing else is asked for; `None`: for ever. Then the call, and
     /// with it the communicator, comes to its end on all ranks: see [`crate::Communicator::check`]. The clock is read only after
-    /// polls in vain, on a GPU after 1024 of them; waits are measured in steps of 66 µs, and one of more than a day has no end.
+    /// polls in vain, on a GPU after 1024 of them; waits are measured in steps of 66 µs, and one of more than 39 hours has no end.
     pub timeout: Option<Duration>,
     /// What becomes of a call that ends early, and of those that are queued behind it.
     pub on_timeout: OnTimeout,

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use allfold_kernels::protocol::abi::{AREA_ALIGN_BYTES, MARKER, WorkspaceLayout, first_words};
+use allfold_kernels::protocol::abi::{AREA_ALIGN_BYTES, GONE_OFFSET_BYTES, MARKER, WorkspaceLayout, first_words};
 
 use crate::error::{Error, Result};
 use crate::processes::SharedMemory;
@@ -39,12 +39,14 @@ impl Area {
         Ok(Area::Shared(SharedMemory::open(descriptor, layout.total_bytes)?))
     }
 
-    /// Makes memory what kernels expect: new memory of zeros, or that of ranks whose calls so far have come to a good end.
+    /// Makes memory what kernels expect: new memory of zeros, or that of ranks whose calls so far have come to a good end. Who is gone
+    /// meanwhile stays gone: it is not told again.
     pub(super) fn clear(&self, layout: &WorkspaceLayout, last_epoch: u64) {
         for offset in (layout.landing_offset_bytes..layout.marks_offset_bytes).step_by(size_of::<u64>()) {
             self.word(offset).store(u64::from(MARKER) << 32 | u64::from(MARKER), Ordering::Relaxed);
         }
-        for (index, word) in first_words(last_epoch).enumerate() {
+        let gone = GONE_OFFSET_BYTES / size_of::<u64>();
+        for (index, word) in first_words(last_epoch).enumerate().filter(|&(index, _)| index != gone) {
             self.word(index * size_of::<u64>()).store(word, Ordering::Relaxed);
         }
     }

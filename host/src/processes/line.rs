@@ -47,5 +47,31 @@ pub(crate) fn of_seats(mut error: Error, seats: &[u32]) -> Error {
     if let Error::Rendezvous(RendezvousError::Missing { missing }) = &mut error {
         missing.iter_mut().for_each(recount);
     }
+    if let Error::SelfTest { pairs, .. } = &mut error {
+        pairs.iter_mut().for_each(|(from, to)| [from, to].into_iter().for_each(recount));
+    }
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_of_a_part_are_counted_as_the_whole_has_them() {
+        let of = |error| of_seats(error, &[3, 1]);
+        let hint = String::new();
+        let Error::SelfTest { pairs, .. } =
+            of(Error::SelfTest { pairs: vec![(0, 1), (1, 0)], what: String::new(), hint })
+        else {
+            panic!("another error")
+        };
+        assert_eq!(pairs, [(3, 1), (1, 3)]);
+        assert!(matches!(of(Error::PeerGone { rank: 0 }), Error::PeerGone { rank: 3 }));
+        let missing = RendezvousError::Missing { missing: vec![1, 0] };
+        let Error::Rendezvous(RendezvousError::Missing { missing }) = of(missing.into()) else {
+            panic!("another error")
+        };
+        assert_eq!(missing, [1, 3]);
+    }
 }

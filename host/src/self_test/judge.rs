@@ -44,6 +44,7 @@ pub(super) fn judge(pattern: Pattern, algorithm: Algorithm, findings: &[Finding]
     let differs: Pairs = stops()
         .filter(|stop| stop.why == Why::Differs && stop.by.0 < pattern.world)
         .flat_map(|stop| among(pattern.world, stop.ranks).map(move |from| (from, stop.by.0)))
+        .filter(|(from, to)| from != to)
         .collect();
     if !differs.is_empty() {
         // All made the same call: what one told of it was spoilt on the way.
@@ -106,8 +107,11 @@ fn wrong(pattern: Pattern, algorithm: Algorithm, findings: &[Finding]) -> (Pairs
                 // Whoever adds up has every rank's number from its owner; the others have the sum from whoever added up.
                 if to == owner || adds_up_itself(algorithm) {
                     match got(to).map(|bits| Ranks(bits ^ sum)) {
-                        Some(of) => pairs.extend(among(pattern.world, of).map(|from| (from, to))),
-                        None => unclear.push(to),
+                        // Its own number has no way to go: then it is no sum of what anybody gave, though it reads like one.
+                        Some(of) if of.and(Ranks::of(Rank(to))).is_empty() => {
+                            pairs.extend(among(pattern.world, of).map(|from| (from, to)));
+                        }
+                        Some(_) | None => unclear.push(to),
                     }
                 } else if got(owner) == Some(sum) || got(owner) != got(to) {
                     pairs.insert((owner, to));

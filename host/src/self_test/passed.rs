@@ -21,7 +21,7 @@ fn in_process() -> MutexGuard<'static, BTreeSet<String>> {
     PASSED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is tested: ranks on what, by which calls.
+/// What is tested: how many ranks, on what, by which calls: dtype and protocol make other kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
     text: String,
@@ -33,9 +33,14 @@ impl Subject {
     pub(crate) fn of(on: &On, trials: &[Trial]) -> Subject {
         let what = if on.gpus.is_empty() { "CPU ranks" } else { "GPUs" };
         let whose = if on.processes { "several processes" } else { "one process" };
-        let call = |trial: &Trial| format!("{} {}", trial.plan.algorithm.name(), trial.plan.input.name());
+        let call = |trial: &Trial| {
+            let (plan, pattern) = (&trial.plan, &trial.pattern);
+            let (algorithm, input, dtype) = (plan.algorithm.name(), plan.input.name(), pattern.dtype.name());
+            format!("{algorithm} {input} {dtype} {:#x}", plan.protocol.encode())
+        };
+        let world = trials.first().map_or(0, |trial| trial.pattern.world);
         let calls = trials.iter().map(call).collect::<Vec<_>>().join(", ");
-        let text = format!("what\t{what} of {whose}\nGPUs\t{}\ncalls\t{calls}\n", on.gpus.join(" "));
+        let text = format!("what\t{world} {what} of {whose}\nGPUs\t{}\ncalls\t{calls}\n", on.gpus.join(" "));
         Subject { text, on_disk: on.processes || !on.gpus.is_empty() }
     }
 

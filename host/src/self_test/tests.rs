@@ -143,9 +143,9 @@ fn b92_data_of_before_are_named_by_pair_for_every_dtype() {
 
 #[test]
 fn b92_garbage_is_named_by_the_rank_that_gets_it() {
-    let options = Options { inputs: vec![InputMode::Registered], ..always() };
-    for (from, to) in all_pairs(2) {
-        let made = threads(2, &[fault(Kind::Ones, from, to)], options.clone());
+    let of = |dtype| Options { inputs: vec![InputMode::Registered], dtypes: vec![dtype], ..always() };
+    for (dtype, (from, to)) in Dtype::ALL.into_iter().flat_map(|dtype| all_pairs(2).map(move |pair| (dtype, pair))) {
+        let made = threads(2, &[fault(Kind::Ones, from, to)], of(dtype));
         assert_eq!(pairs(&made), [(from, to)]);
         let error = made.expect_err("it has failed").to_string();
         let words = format!("the self-test has failed from rank {from} to rank {to}: ");
@@ -154,10 +154,11 @@ fn b92_garbage_is_named_by_the_rank_that_gets_it() {
             "{error}"
         );
     }
-    for (from, to) in all_pairs(3) {
-        let made = threads(3, &[fault(Kind::Ones, from, to)], options.clone());
+    for (dtype, (from, to)) in Dtype::ALL.into_iter().flat_map(|dtype| all_pairs(3).map(move |pair| (dtype, pair))) {
+        let made = threads(3, &[fault(Kind::Ones, from, to)], of(dtype));
         let suspects = pairs(&made);
-        assert!(suspects.contains(&(from, to)) && suspects.iter().all(|&(_, rank)| rank == to), "{suspects:?}");
+        let to_it = suspects.iter().all(|&(other, rank)| rank == to && other != to);
+        assert!(suspects.contains(&(from, to)) && to_it, "{dtype:?}: {suspects:?}");
     }
 }
 
