@@ -14,12 +14,14 @@ pub struct Watchdog(Arc<Mutex<Vec<(u64, String, Instant)>>>);
 pub const STUCK: i32 = 2;
 
 impl Watchdog {
-    /// Ends this process when `limit` has passed: with what it was doing then, and what `report` has so far.
+    /// Ends this process when `limit` has passed, if this is still there: with what it was doing then, and what `report` has so far.
     pub fn start(limit: Duration, report: Arc<Report>) -> Watchdog {
         let watchdog = Watchdog::default();
-        let own = watchdog.clone();
+        let own = Arc::downgrade(&watchdog.0);
         std::thread::spawn(move || {
             std::thread::sleep(limit);
+            // Whoever has it no more is done.
+            let Some(own) = own.upgrade().map(Watchdog) else { return };
             let mut text = report.lines().text + "\n";
             for (_, what, since) in own.list().iter() {
                 text += &format!("STUCK after {limit:?}, for {:?} in: {what}\n", since.elapsed());
