@@ -108,8 +108,11 @@ pub(crate) fn run<B: Bench>(bench: &mut B, on: &On, trials: &[Trial], meeting: O
             Verdict::Left(stop) => return left_by(stop),
         }
     }
-    // All ranks have done all calls; and nobody makes another before all have come to this.
-    done(meeting, bench.reset(first.epoch.0 - 1))
+    // All ranks have done all calls; and nobody makes another before all have come to this. To free memory may wait for whatever runs in
+    // this process: so not when a rank that is further on may wait in its first call for this one.
+    let reset = bench.reset(first.epoch.0 - 1);
+    drop(buffers);
+    done(meeting, reset)
 }
 
 /// What this rank has done, once all have done theirs.
