@@ -5,8 +5,8 @@ use allfold_kernels::protocol::mark::{MARK_WORDS, MARKED_CALLS, Mark};
 
 /// When one block of a rank came where in one call: see [`Communicator::trace`](crate::Communicator::trace).
 ///
-/// Times are nanoseconds of the clock of the rank's GPU, which counts from whenever; CPU ranks of one process have one clock. Of a block's threads the
-/// last one is meant. A place to which the block did not come, or at which nothing is told or waited for, has none.
+/// Times are nanoseconds of the clock of the rank's GPU, which counts from whenever; CPU ranks of one process have one clock. Of a
+/// block's threads the last one is meant, on GPUs of the first eight and one in each warp. A place to which the block did not come, or at which nothing is told or waited for, has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockTrace {
     /// The rank.
@@ -26,7 +26,7 @@ pub struct BlockTrace {
 /// When a block came to a phase of a call, and when it left it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhaseTrace {
-    /// Before it told its peers that it is there; of a push, before it stored its packs for them.
+    /// Before it told its peers that it is there; of a push, before it stored the last of its packs for them.
     pub told_ns: Option<u64>,
     /// After it found that they are there; of a push, after it had added all that landed.
     pub came_ns: Option<u64>,

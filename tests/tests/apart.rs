@@ -88,11 +88,13 @@ fn b104_what_ranks_share_is_in_no_folder() {
     }
 }
 
-/// Calls of which each rank waits for something else, by one block that waits for data before it hears what others make.
+/// Longer than anything here takes: who gives up only then is too late.
+const LONG: Option<Duration> = Some(Duration::from_secs(20));
+
+/// Calls of which each rank waits for something else, by one block, which has to hear what others make before it waits for data.
 #[test]
 fn b42_ranks_that_wait_for_different_things_are_told_so_at_once() {
-    // Where nobody ever gives up.
-    let options = Options { timeout: None, ..options() };
+    let options = Options { timeout: LONG, ..options() };
     for world in 2..=3 {
         let forms = forms(world);
         for (one, other) in forms.iter().flat_map(|one| forms.iter().map(move |other| (*one, *other))) {
@@ -118,7 +120,7 @@ fn b42_ranks_that_wait_for_different_things_are_told_so_at_once() {
 /// Lengths of which plans make different calls, or the same by fewer or more pieces: those of a report, and others.
 #[test]
 fn b42_lengths_that_differ_are_told_so_whatever_they_are() {
-    let options = Options { timeout: None, capacity_bytes: 1 << 20, ..Options::for_processes() };
+    let options = Options { timeout: LONG, capacity_bytes: 1 << 20, ..Options::for_processes() };
     let drawn = (0..12).map(|number| [0, 1].map(|which| 1 + mix(42, which, number) as usize % 400_000));
     for (number, [one, other]) in [[409_600, 409_598], [1, 2], [8, 400_000]].into_iter().chain(drawn).enumerate() {
         let (world, begun) = (2 + number as u32 % 2, Instant::now());
@@ -155,7 +157,9 @@ fn b44_who_has_not_come_is_named_and_not_who_waits_for_it() {
                 let Err(Error::Timeout { missing, .. }) = &result else {
                     panic!("{algorithm:?} {input:?}: {result:?}")
                 };
-                assert_eq!(*missing, [absent], "{algorithm:?} {input:?} of {world}: {result:?}");
+                // Where others take the processor, another one may be late, too.
+                let named = missing.contains(&absent) && !missing.contains(&rank);
+                assert!(named, "{algorithm:?} {input:?} of {world}: {result:?}");
             });
         }
     }

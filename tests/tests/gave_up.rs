@@ -93,7 +93,7 @@ fn waiting(world: u32, rank: u32, block: u32, last: u64, barriers: &[(Phase, Sco
     m
 }
 
-/// All ranks in the order in which one that stops tells them: once its own word is there, all others have been told.
+/// All ranks in the order in which one that stops tells them: once its own word is there, those to all others are under way.
 fn own_last(m: &Lone) -> impl Iterator<Item = Rank> + use<> {
     let (own, world) = (m.rank, m.world);
     (1..=world).map(move |step| Rank((own + step) % world))

@@ -160,7 +160,7 @@ fn late(missing: Rank, block: u32, epoch: Epoch) -> Stop {
 /// What `m` has told all ranks, if it has stopped.
 fn stop(m: &Lone) -> Option<Stop> {
     let stops = m.stops.borrow();
-    // The own rank last: once its word is there, all others have been told.
+    // The own rank last: once its word is there, those to all others are under way.
     let all = (1..=m.world).map(|step| (m.rank + step) % m.world);
     assert!(stops.iter().map(|&(rank, _)| rank.0).eq(all.filter(|_| !stops.is_empty())), "{stops:?}");
     stops.first().map(|&(_, stop)| stop)

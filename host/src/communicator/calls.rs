@@ -119,7 +119,7 @@ impl Communicator {
     /// ranks.all_reduce(&[RankBuffers::in_place(&mut one), RankBuffers::in_place(&mut two)], ReduceOp::Sum)?;
     /// for block in ranks.trace()? {
     ///     let landing = block.phases[Phase::Landing as usize];
-    ///     println!("rank {} stored from {:?} on, and had all at {:?}", block.rank, landing.told_ns, landing.came_ns);
+    ///     println!("rank {} had stored all but the last at {:?}, and had all at {:?}", block.rank, landing.told_ns, landing.came_ns);
     /// }
     /// # Ok(())
     /// # }

@@ -36,9 +36,9 @@ impl Communicator {
     /// local rank; on the CPU there are none.
     ///
     /// Between processes calls with [`Registered::Later`](crate::Registered::Later) can be replayed after
-    /// [`Communicator::finish_capture`], which tells all ranks when the last capture of one has failed, and for what; so does a
-    /// communicator that is dropped before, for which it waits a second at most. Whoever captures streams by other means, into graphs of their own, makes the
-    /// same calls; where such a capture is given up half-way, its calls count all the same.
+    /// [`Communicator::finish_capture`]. Where one rank lacks calls of the others because its last capture has failed, that tells all ranks
+    /// what it failed for; so does a communicator that is dropped before, for which it waits a second at most. Whoever captures streams by
+    /// other means, into graphs of their own, makes the same calls; where such a capture is given up half-way, its calls count all the same.
     ///
     /// # Errors
     /// That of `record`; [`Error::RankCount`] for streams that are not one a local rank; [`Error::Capturing`] on the CPU
@@ -51,22 +51,27 @@ impl Communicator {
         record: impl FnOnce(&mut Communicator) -> Result<()>,
     ) -> Result<Captured> {
         let owner = self.owner();
-        self.note_captured(owner, &Err::<(), _>("it panicked"));
-        let captured = self.capture_here(streams, record);
-        self.note_captured(owner, &captured);
-        captured
+        match catch_unwind(AssertUnwindSafe(|| self.capture_here(streams, record))) {
+            Ok(captured) => {
+                self.note_captured(owner, &captured);
+                captured
+            }
+            Err(panic) => {
+                self.note_captured(owner, &Err::<(), _>("it panicked"));
+                resume_unwind(panic)
+            }
+        }
     }
 
     /// Notes how a capture of `owner` went, for the ranks of other processes.
     fn note_captured<T>(&mut self, owner: u32, captured: &std::result::Result<T, impl fmt::Display>) {
-        // Of a communicator that has come to its end all know.
         let stopped = of_backend!(&self.backend, ranks => ranks.is_stopped());
         if self.options.captured_calls > 0
-            && !stopped
             && self.owner() == owner
             && let Some(own) = &mut self.line
         {
-            own.captured(captured);
+            // Of a communicator that has come to its end all know.
+            if stopped { own.captured(&Ok::<_, &str>(())) } else { own.captured(captured) }
         }
     }
 

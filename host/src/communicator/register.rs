@@ -86,7 +86,7 @@ impl Communicator {
     ///
     /// # Errors
     /// On every rank the same [`Error::Disagreement`] for the first call that is not the same on all,
-    /// [`Error::RankFailed`] with what a rank's last [`capture`](Communicator::capture) failed for, and
+    /// [`Error::RankFailed`] with what a rank's last [`capture`](Communicator::capture) failed for where it lacks that one, and
     /// [`Error::NotShareable`]; otherwise as [`Communicator::register`]. Then the graphs captured since the last time
     /// must not be launched: their kernels would find no buffers, leave at once, and [`Communicator::check`] says so.
     pub fn finish_capture(&mut self) -> Result<()> {
@@ -96,17 +96,12 @@ impl Communicator {
         let failed = own.failed();
         let meeting = Meeting::new(own.line(), self.options.connect_timeout)?;
         of_backend!(&mut self.backend, ranks => {
-            let ready = match failed {
-                Some(why) => Err(meeting.fail(&why)),
-                None => {
-                    let rows = ranks.reach().returned();
-                    let finished = right.and_then(|()| if rows.is_empty() { Ok(()) } else { ranks.finish() });
-                    meeting.done(ranks.reach_mut().reclaim(rows, finished))
-                }
-            };
+            let rows = ranks.reach().returned();
+            let finished = right.and_then(|()| if rows.is_empty() { Ok(()) } else { ranks.finish() });
+            let ready = meeting.done(ranks.reach_mut().reclaim(rows, finished));
             // What was captured until now is left out everywhere.
             ready.inspect_err(|_| ranks.reach_mut().forget_after(0))?;
-            ranks.reach_mut().finish_capture(&meeting)
+            ranks.reach_mut().finish_capture(&meeting, failed.as_deref())
         })
     }
 

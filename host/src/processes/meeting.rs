@@ -112,7 +112,8 @@ impl<'a> Meeting<'a> {
         Ok((mine, told))
     }
 
-    /// Tells all ranks that this one could not come as far as this step, and why: the error for it. The others get the same.
+    /// Tells all ranks that this one could not come as far as this step, and why: the error for it. The others get the same, but for those
+    /// that fail, too.
     pub(crate) fn fail(&self, why: &str) -> Error {
         let word = [&[FAILED], why.as_bytes()].concat();
         if let Err(error) = self.rendezvous.all_gather(&word, self.deadline) {

@@ -147,9 +147,10 @@ impl<M> Captured<M> {
         sharing: &S,
         opened: &mut Opened<M>,
         meeting: &Meeting<'_>,
+        failed: Option<&str>,
     ) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
-        let alive = compare(meeting, &pending)?;
+        let alive = compare(meeting, &pending, failed)?;
         let used = pending.iter().zip(alive).filter(|(_, alive)| *alive);
         let used: Vec<_> = used.filter_map(|(it, _)| Some((it.row?, it.recorded.buffers?))).collect();
         let spans: Vec<_> = used.iter().flat_map(|&(_, buffers)| buffers).collect();
@@ -179,7 +180,8 @@ impl<M> Captured<M> {
 
 /// Refuses calls that are not the same on all ranks, and names the first. Of each, whether its graph is there on all ranks:
 /// the buffers of one that is gone may be gone too.
-fn compare(meeting: &Meeting<'_>, pending: &[Pending]) -> Result<Vec<bool>> {
+/// `failed`: why this rank's last capture has failed, which all hear where calls are missing.
+fn compare(meeting: &Meeting<'_>, pending: &[Pending], failed: Option<&str>) -> Result<Vec<bool>> {
     let word = |call: &Pending| {
         let mut word = [u8::from(call.lease.strong_count() > 0); WORD_BYTES];
         word[1..].copy_from_slice(&fnv1a(call.recorded.what.as_bytes()).to_le_bytes());
@@ -194,6 +196,9 @@ fn compare(meeting: &Meeting<'_>, pending: &[Pending]) -> Result<Vec<bool>> {
         let on_all = |number: usize| calls.iter().all(|calls| calls.get(number).is_some_and(|word| word[0] == 1));
         return Ok((0..most).map(on_all).collect());
     };
+    if let Some(why) = failed {
+        return Err(meeting.fail(why));
+    }
     let own = pending.get(number).map_or("none", |call| &call.recorded.what);
     let (_, texts) = meeting.step(Ok(()), |()| own.as_bytes().to_vec())?;
     let texts = texts.iter().map(|text| String::from_utf8_lossy(text).into_owned());

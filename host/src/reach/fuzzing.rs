@@ -76,7 +76,7 @@ pub(crate) fn reached(bytes: &[u8]) {
     for buffers in [Some([OWN, OWN]), None] {
         reach.note(Recorded { what: "a call".to_owned(), buffers }, &lease).expect("there is room");
     }
-    let finished = reach.finish_capture(&meeting);
+    let finished = reach.finish_capture(&meeting, None);
     assert!(!matches!(finished, Err(Error::RankCount { .. } | Error::NotRegistered)), "{finished:?}");
     assert_eq!(reach.pending(), 0);
 }

@@ -120,8 +120,8 @@ impl<S: Sharing> Reach<S> {
     }
 
     /// Makes the buffers of captured calls known to all ranks.
-    pub(crate) fn finish_capture(&mut self, meeting: &Meeting<'_>) -> Result<()> {
-        self.captured.finish(&self.sharing, &mut self.opened, meeting)
+    pub(crate) fn finish_capture(&mut self, meeting: &Meeting<'_>, failed: Option<&str>) -> Result<()> {
+        self.captured.finish(&self.sharing, &mut self.opened, meeting, failed)
     }
 }
 

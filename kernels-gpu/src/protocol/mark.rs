@@ -1,8 +1,8 @@
 //! When a block of a call came where: what a trace is made of. Kernels of stress runs leave word of it, all others do nothing.
 //!
-//! A mark is the clock of the rank's GPU, of a block's threads the last one's. What a rank *told* is marked before the
+//! A mark is the clock of the rank's GPU, of a block's threads that leave marks the last one's. What a rank *told* is marked before the
 //! store that tells it, and what *came* after the poll that found it: so of two ranks `a` and `b`, however far their clocks are apart, `a`
-//! told before what it told came to `b`.
+//! told before what it told came to `b`; of more, where those threads of a block that tell do so at once, as threads of a warp do.
 
 use core::mem::size_of;
 

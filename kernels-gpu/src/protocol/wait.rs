@@ -162,7 +162,7 @@ fn stop<M: Machine>(m: &M, epoch: Epoch, Left { phase, ranks, .. }: Left, why: O
         (_, _, _) => 0,
     };
     if word != 0 {
-        // This rank last: once its word is there, all others have been told.
+        // This rank last: who finds its word finds it when the stores to all others are under way.
         let mut step = m.step(1);
         while step <= m.world() {
             let rank = m.rank().0 + step;

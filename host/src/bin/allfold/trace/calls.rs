@@ -22,7 +22,7 @@ pub struct Traced {
     /// Wrong elements of a call after them.
     pub wrong: u64,
     /// Whether all came to a good end.
-    pub done: allfold::Result<()>,
+    pub done: Result<()>,
 }
 
 /// Makes the calls.
@@ -59,31 +59,39 @@ trait Place {
 
 fn traced(settings: &Settings, mut place: impl Place) -> Result<Traced> {
     let call = settings.call();
-    let before = clocked(settings, &mut place)?;
+    let (before, done) = clocked(settings, &mut place)?;
+    match done {
+        Ok(()) => {}
+        // Refused, and nothing to show.
+        Err(error) if before.is_empty() => return Err(error),
+        Err(_) => return Ok(Traced { calls: before.clone(), before, wrong: 0, done }),
+    }
     let mut comm = settings.target.communicator(settings.options())?;
-    place.calls(&mut comm, settings.elems, &call, WARM, false)?;
-    let done =
-        place.calls(&mut comm, settings.elems, &call, settings.calls, settings.graph).and_then(|()| Ok(comm.check()?));
-    let mut calls = comm.trace()?;
-    calls.retain(|block| block.epoch > WARM as u64);
-    let done = match done {
-        Ok(()) => {
-            place.fill(&mut comm)?;
-            place.calls(&mut comm, settings.elems, &call, 1, settings.graph)?;
-            place.check(&mut comm)?;
-            comm.check()
-        }
-        Err(error) => Err(error.downcast::<allfold::Error>()?),
+    let mut calls = |comm: &mut Communicator, number, graph| {
+        place.calls(comm, settings.elems, &call, number, graph)?;
+        Ok(comm.check()?)
     };
-    Ok(Traced { before, calls, wrong: comm.wrong()?.iter().sum(), done })
+    let warm = calls(&mut comm, WARM, false);
+    let done = warm.and_then(|()| calls(&mut comm, settings.calls, settings.graph));
+    let mut shown = comm.trace()?;
+    if done.is_ok() {
+        shown.retain(|block| block.epoch > WARM as u64);
+    }
+    let done = done.and_then(|()| {
+        place.fill(&mut comm)?;
+        place.calls(&mut comm, settings.elems, &call, 1, settings.graph)?;
+        place.check(&mut comm)?;
+        Ok(comm.check()?)
+    });
+    Ok(Traced { before, calls: shown, wrong: comm.wrong()?.iter().sum(), done })
 }
 
 /// A chain of calls in which nobody is made late. Each rank waits for each other in turn there, so that what comes says the most of clocks.
-fn clocked(settings: &Settings, place: &mut impl Place) -> Result<Vec<BlockTrace>> {
+fn clocked(settings: &Settings, place: &mut impl Place) -> Result<(Vec<BlockTrace>, Result<()>)> {
     let mut comm = settings.target.communicator(Options { delays: None, ..settings.options() })?;
-    place.calls(&mut comm, settings.even_elems(), &settings.call(), TRACED_CALLS, true)?;
-    comm.check()?;
-    Ok(comm.trace()?)
+    let made = place.calls(&mut comm, settings.even_elems(), &settings.call(), TRACED_CALLS, true);
+    let done = made.and_then(|()| Ok(comm.check()?));
+    Ok((comm.trace()?, done))
 }
 
 struct Cpu {

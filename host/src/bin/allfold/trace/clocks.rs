@@ -1,7 +1,9 @@
 //! How far the ranks' clocks are apart, by what came from one to the other.
 //!
 //! What rank `a` told came to `b` after it was told: so `a`'s clock is at most so far ahead of `b`'s as it showed less then. The other
-//! way round it is the same, and both together leave room for as long as a message takes there and back. The middle of that is taken.
+//! way round it is the same, and both together leave room for as long as a message takes there and back. The middle of that is taken. What
+//! clocks drift apart afterwards is not seen; nor is how late each of them tells where the threads of a block do not tell at once, as those of a warp
+//! do.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +14,7 @@ use allfold::{BlockTrace, PhaseTrace};
 pub struct Clocks {
     /// Of each rank, to be added to its times.
     behind_ns: Vec<i64>,
-    /// How wrong one of them may be.
+    /// How wrong the distance of two of them may be.
     pub within_ns: u64,
 }
 
@@ -53,16 +55,15 @@ impl Clocks {
         for (through, a, b) in (0..ranks).flat_map(|through| pairs(ranks).map(move |(a, b)| (through, a, b))) {
             ahead[a][b] = ahead[a][b].min(ahead[a][through].saturating_add(ahead[through][b]));
         }
-        let apart = |rank: usize| (ahead[0][rank], ahead[rank][0]);
-        let behind = |rank: usize| {
-            let (of_first, of_rank) = apart(rank);
-            if of_first.max(of_rank) >= UNKNOWN { 0 } else { (of_first - of_rank) / 2 }
+        let known = |a: usize, b: usize| ahead[a][b].max(ahead[b][a]) < UNKNOWN / 2;
+        let behind = |rank: usize| if known(0, rank) { (ahead[0][rank] - ahead[rank][0]) / 2 } else { 0 };
+        let behind_ns: Vec<_> = (0..ranks).map(behind).collect();
+        // How far what is taken for the distance of two clocks may be from it, either way.
+        let within = |(a, b): (usize, usize)| {
+            let taken = behind_ns[b] - behind_ns[a];
+            if known(a, b) { (ahead[a][b] - taken).max(ahead[b][a] + taken).max(0) as u64 } else { u64::MAX }
         };
-        let within = |rank: usize| {
-            let (of_first, of_rank) = apart(rank);
-            if of_first.max(of_rank) >= UNKNOWN { u64::MAX } else { ((of_first + of_rank).max(0) / 2) as u64 }
-        };
-        Clocks { behind_ns: (0..ranks).map(behind).collect(), within_ns: (0..ranks).map(within).max().unwrap_or(0) }
+        Clocks { within_ns: pairs(ranks).map(within).max().unwrap_or(0), behind_ns }
     }
 
     /// The same traces by the clock of rank 0.

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_did_not_end_says_who_did_not_come() {
+    fn of_a_call_that_did_not_end_the_last_that_told_is_named() {
         let blocks = [block(0, 0, 10, None), block(1, 0, 20, None)];
         let [call] = &Call::all(&blocks)[..] else { panic!("one call") };
         assert_eq!(call.took_ns, None);

@@ -87,6 +87,14 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_came_to_a_bad_end_are_shown_as_far_as_they_came() {
+        // Everybody is late, always, and nobody waits so long.
+        let line = "--ranks 2 --bytes 4K --algo one-shot --delay-ns 1000000 --delay-one-in 1 --timeout 0.0005";
+        let traced = calls::run(&settings(line).expect("possible")).expect("there is something to show");
+        assert!(traced.done.is_err() && !traced.calls.is_empty(), "{:?}", traced.done);
+    }
+
+    #[test]
     fn what_cannot_be_traced_is_refused() {
         for line in ["--ranks 1", "--bytes 1", "--graph", "--calls 101", "--calls 0", "--ranks 3 --algo exchange"] {
             let outcome = settings(line).and_then(|settings| calls::run(&settings));
