@@ -140,7 +140,9 @@ impl Single {
         let begun = Instant::now();
         let came = match kind {
             Kind::LateStream | Kind::AbsentStream => {
-                let long = if kind == Kind::LateStream { 40 } else { 300 };
+                // Others may take the processors of GPUs of software, and all ranks are late then.
+                let absent = if crate::soft::installed() { 800 } else { 300 };
+                let long = if kind == Kind::LateStream { 40 } else { absent };
                 busy.hold_up(one.memories[victim].stream().context("a stream")?, millis(long))?;
                 let begun = Instant::now();
                 one.launch(call, 2, None)??;
