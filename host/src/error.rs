@@ -269,8 +269,8 @@ pub enum Error {
         block: u32,
         /// The call's number, modulo 2^40.
         epoch: u64,
-        /// How long it waited; on ranks of other processes: how long their own may wait, which is the same unless ranks have been given different
-        /// [`Options::timeout`](crate::Options::timeout)s.
+        /// How long it waited; on ranks of other processes: how long their own may wait, which is the same unless ranks have been given
+        /// different [`Options::timeout`](crate::Options::timeout)s.
         waited: Duration,
     },
     /// Ranks do not reach each other, though they should: there is no communicator, and on every rank the same error. See

@@ -208,8 +208,8 @@ pub enum OnTimeout {
 /// between processes no longer than half of what is left of [`Options::connect_timeout`]; and the first call that fails is the last.
 /// It leaves no trace: it is in no counter, and the first call of the caller's has the first number.
 ///
-/// Not tried are one rank alone, ranks with an [`Options::custom`] protocol, [`Options::delays`] or [`Options::trace`], and algorithms that have no form
-/// known to be sound, no room ([`Options::capacity_bytes`]) or no way to a buffer of another process.
+/// Not tried are one rank alone, ranks with an [`Options::custom`] protocol, [`Options::delays`] or [`Options::trace`], and algorithms
+/// that have no form known to be sound, no room ([`Options::capacity_bytes`]) or no way to a buffer of another process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SelfTest {
     /// Unless the same GPUs, in the same order, have passed by the same algorithms: in this process, or on this machine since it was

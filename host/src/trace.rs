@@ -6,7 +6,8 @@ use allfold_kernels::protocol::mark::{MARK_WORDS, MARKED_CALLS, Mark};
 /// When one block of a rank came where in one call: see [`Communicator::trace`](crate::Communicator::trace).
 ///
 /// Times are nanoseconds of the clock of the rank's GPU, which counts from whenever; CPU ranks of one process have one clock. Of a
-/// block's threads the last one is meant, on GPUs of the first eight and one in each warp. A place to which the block did not come, or at which nothing is told or waited for, has none.
+/// block's threads the last one is meant, on GPUs of the first eight and one in each warp. A place to which the block did not come, or
+/// at which nothing is told or waited for, has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockTrace {
     /// The rank.
@@ -60,8 +61,7 @@ pub(crate) fn decode(rank: u32, words: &[u64]) -> Vec<BlockTrace> {
 /// `before`: what was left until then is of earlier calls.
 fn of_block(rank: u32, block: u32, epoch: u64, marks: &[u64], before: u64) -> BlockTrace {
     let of = |mark: Mark| marks.get(mark.word()).copied().filter(|&ns| ns > before);
-    let phases = [Phase::Start, Phase::Middle, Phase::End, Phase::Landing]
-        .map(|phase| PhaseTrace { told_ns: of(Mark::Told(phase)), came_ns: of(Mark::Came(phase)) });
+    let phases = Phase::ALL.map(|phase| PhaseTrace { told_ns: of(Mark::Told(phase)), came_ns: of(Mark::Came(phase)) });
     BlockTrace { rank, block, epoch, began_ns: marks[Mark::Begin.word()], phases, ended_ns: of(Mark::End) }
 }
 

@@ -26,7 +26,7 @@ const WORD: usize = size_of::<u64>();
 #[test]
 fn b01_every_flag_has_a_word_of_its_own() {
     let mut seen = HashSet::new();
-    for phase in Phase::BARRIERS.into_iter().chain([Phase::Landing]) {
+    for phase in Phase::ALL {
         for bank in 0..BANKS as u32 {
             for block in 0..MAX_BLOCKS as u32 {
                 for emitter in 0..MAX_RANKS as u32 {

@@ -30,7 +30,7 @@ impl OwnLine {
         self.failed = captured.as_ref().err().map(|error| format!("a capture: {error}"));
     }
 
-    /// Why a capture failed, if one has and the others do not know. They are told now.
+    /// Why the last capture failed, if it has and the others were not told. Whoever asks tells them, if they wait for it.
     pub(super) fn failed(&mut self) -> Option<String> {
         self.failed.take()
     }

@@ -108,3 +108,23 @@ impl Drop for Own {
 unsafe impl Send for Own {}
 // SAFETY: as above.
 unsafe impl Sync for Own {}
+
+#[cfg(test)]
+mod tests {
+    use allfold_kernels::protocol::abi::STOP_OFFSET_BYTES;
+
+    use super::*;
+
+    #[test]
+    fn who_is_gone_stays_gone_where_all_else_begins_anew() {
+        let layout = WorkspaceLayout::new(2, 128, 128, 128).expect("it is small");
+        let area = Area::own(&layout, 0).expect("there is memory");
+        for offset in [STOP_OFFSET_BYTES, GONE_OFFSET_BYTES, layout.landing_offset_bytes] {
+            area.word(offset).store(1, Ordering::Relaxed);
+        }
+        area.clear(&layout, 0);
+        let word = |offset| area.word(offset).load(Ordering::Relaxed);
+        assert_eq!((word(STOP_OFFSET_BYTES), word(GONE_OFFSET_BYTES)), (0, 1));
+        assert_eq!(word(layout.landing_offset_bytes), u64::MAX);
+    }
+}

@@ -115,7 +115,7 @@ fn disagreement(line: &[Option<&str>]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::OnTimeout;
+    use crate::options::{Delays, OnTimeout};
 
     fn layout() -> WorkspaceLayout {
         WorkspaceLayout::new(2, 128, 128, 128).expect("it is small")
@@ -145,6 +145,18 @@ mod tests {
             error.to_string(),
             "ranks disagree on Options::capacity_bytes: 67108864 on ranks [0, 2], 4096 on ranks [1]"
         );
+    }
+
+    #[test]
+    fn some_delays_are_as_good_as_others_and_none_are_not_nor_is_a_trace() {
+        let of_delays =
+            |nanoseconds| of(&Options { delays: Some(Delays { nanoseconds, one_in: 2 }), ..Options::default() });
+        compare(&[of_delays(1), of_delays(2)]).expect("how long is a rank's own");
+        let traced = of(&Options { trace: true, ..Options::default() });
+        for (other, what) in [(of_delays(1), "Options::delays"), (traced, "Options::trace")] {
+            let error = compare(&[of(&Options::default()), other]).expect_err("they differ");
+            assert!(matches!(&error, Error::Disagreement { what: differs, .. } if differs == what), "{error}");
+        }
     }
 
     #[test]

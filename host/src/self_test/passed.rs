@@ -123,7 +123,7 @@ fn read(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// Whether a file of these bytes says that what `text` says has passed: that, and nothing else.
-pub(super) fn says(bytes: &[u8], text: &str) -> bool {
+fn says(bytes: &[u8], text: &str) -> bool {
     bytes == text.as_bytes()
 }
 
@@ -147,7 +147,15 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use allfold_kernels::protocol::abi::{Algorithm, Dtype};
+    use allfold_kernels::protocol::preset::Preset;
+
+    use super::super::run::calls;
     use super::*;
+    use crate::options::Options;
+    use crate::plan::Limits;
+    use crate::setup::prepare;
+    use crate::tuning::CPU_ROWS;
 
     struct Folder(PathBuf);
 
@@ -232,6 +240,23 @@ mod tests {
             }
         }
         assert_eq!(all.map(|on| Subject::of(&on, &[]).on_disk), [false, true, true, true, true]);
+        let of = |world, options: &Options| {
+            let (.., limits) = prepare(world, options, Options::CPU_LANDING_BYTES).expect("possible");
+            let limits = Limits { max_blocks: 8, max_threads: [1; Algorithm::ALL.len()], ..limits };
+            let calls = calls(options, &limits, CPU_ROWS);
+            assert!(!calls.is_empty());
+            Subject::of(&on(&[], false), &calls)
+        };
+        let usual = Options::default();
+        let bf16 = Options { dtypes: vec![Dtype::Bf16], ..usual.clone() };
+        let other = Options { protocol: Preset::Minimal, algorithms: vec![Algorithm::TwoShot], ..usual.clone() };
+        let own = Options { protocol: Preset::Allfold, ..other.clone() };
+        assert_ne!(of(2, &usual), of(3, &usual), "two ranks say nothing of a third");
+        assert_ne!(of(2, &usual), of(2, &bf16), "other kernels");
+        assert_ne!(of(2, &own), of(2, &other), "another protocol");
+        let mut turned = usual.clone();
+        turned.dtypes.reverse();
+        assert_eq!(of(2, &usual), of(2, &turned), "each rank may name what it declares in its own order");
     }
 
     #[test]

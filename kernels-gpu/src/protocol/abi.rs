@@ -199,8 +199,10 @@ pub enum Phase {
 impl Phase {
     /// Those that are barriers, in the order of a call.
     pub const BARRIERS: [Phase; 3] = [Phase::Start, Phase::Middle, Phase::End];
+    /// Every phase there is, in the order of their numbers.
+    pub const ALL: [Phase; 4] = [Phase::Start, Phase::Middle, Phase::End, Phase::Landing];
     /// How many there are; each has flags.
-    pub const COUNT: usize = Phase::BARRIERS.len() + 1;
+    pub const COUNT: usize = Phase::ALL.len();
 
     /// What a rank waits for there.
     pub const fn waits_for(self) -> &'static str {

@@ -52,6 +52,7 @@ impl Barrier {
         }
         let row = self.row(m.block());
         let mut peer = m.thread();
+        // If it tells anybody but its own rank.
         if peer < W as u32 && (peer != m.rank().0 || peer + m.threads() < W as u32) {
             self.mark(m, Mark::Told(self.phase));
         }

@@ -1,9 +1,9 @@
 //! What a call is, as its rank tells the others: so that ranks which make different calls find out, and add up nothing.
 //!
 //! A rank tells each peer its [`Signature`] in the call itself, and a block that compares what peers tell with its own does so before it
-//! waits for anything else: what it waits for may not come in another call. Of a push block 0 compares, for all. So in a call with barriers it has compared before it reads or stores anything
-//! whose place depends on it; in a push, before it ends. Both words carry the number of the call, so they
-//! are their own flag: nothing need be ordered, and a word of an earlier call is none of this one.
+//! waits for anything else: what it waits for may not come in another call. So in a call with barriers each block has compared before it
+//! reads or stores anything whose place depends on it; in a push block 0 compares, for all, before it ends. Both words carry the number
+//! of the call, so they are their own flag: nothing need be ordered, and a word of an earlier call is none of this one.
 
 use core::hint::cold_path;
 

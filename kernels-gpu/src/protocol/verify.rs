@@ -46,8 +46,8 @@ pub fn fill<M: Machine, T: Element>(m: &M) {
 #[inline(always)]
 pub fn check<M: Machine, T: Element>(m: &M) {
     let epoch = m.ld_epoch(0);
-    // ORDER: by its value alone: the call before this kernel has ended, and what it left is visible.
     // Not every block of a call need have left it.
+    // ORDER: by its value alone: the call before this kernel has ended, and what it left is visible.
     if epoch.is_stopped() || m.board().stop != 0 {
         return;
     }

@@ -1,8 +1,8 @@
 //! A wait for peers, which has an end: when they have come, when it has lasted too long, or when there is no more use in it.
 //!
-//! While polls fail, a thread looks now and then at the clock and at its rank's [`Board`](super::status::Board); where peers come in time there is no
-//! such look. A wait that is to end has one more poll: what came meanwhile counts, and for those who then are missing there has to be a
-//! reason to end it.
+//! While polls fail, a thread looks now and then at the clock and at its rank's [`Board`](super::status::Board); where peers come in
+//! time there is no such look. A wait that is to end has one more poll: what came meanwhile counts, and for those who then are missing
+//! there has to be a reason to end it.
 
 use core::hint::cold_path;
 

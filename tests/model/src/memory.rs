@@ -113,7 +113,7 @@ impl Memory {
             blocks,
             packs,
             // In the order of their numbers.
-            flags: Phase::BARRIERS.into_iter().chain([Phase::Landing]).flat_map(flags_of).collect(),
+            flags: Phase::ALL.into_iter().flat_map(flags_of).collect(),
             epochs: (0..ranks * blocks).map(|_| UnsafeCell::new(program.last)).collect(),
             cursors: (0..ranks * blocks).map(|_| UnsafeCell::new(program.cursor)).collect(),
             data: areas.flat_map(|area| (0..packs).map(move |_| area)).map(place).collect(),

@@ -3,6 +3,7 @@
 use allfold::{Algorithm, Dtype, InputMode};
 
 use super::{Cell, Fault, Phase};
+use crate::data::mix;
 
 /// Elements of calls whose length is nothing to the fault.
 pub const ELEMS: usize = 500;
@@ -11,21 +12,17 @@ const MOST: u64 = 1000;
 /// A length of many packs for each thread.
 pub const LARGE: usize = 409_600;
 
-/// Numbers that look random: splitmix64.
-struct Random(u64);
+/// Numbers that look random, one after the other.
+struct Random {
+    seed: u64,
+    drawn: u64,
+}
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
     /// From `least` to `most`.
     fn within(&mut self, least: u64, most: u64) -> usize {
-        (least + self.next() % (most - least + 1)) as usize
+        self.drawn += 1;
+        (least + mix(self.seed, 0, self.drawn) % (most - least + 1)) as usize
     }
 }
 
@@ -33,31 +30,16 @@ impl Cell {
     /// The cell at this place.
     pub fn drawn(fault: Fault, phase: Phase, form: (Algorithm, InputMode), world: u32, victim: u32) -> Cell {
         let place = [fault as u64, phase as u64, form.0 as u64, form.1 as u64, world.into(), victim.into()];
-        let mut random = Random(place.into_iter().fold(0, |seed, part| 16 * seed + part));
+        let mut random = Random { seed: place.into_iter().fold(0, |seed, part| 16 * seed + part), drawn: 0 };
         let differs = !fault.differs_in().is_empty() || fault == Fault::EmptyAlone;
-        let dtype = match fault {
-            Fault::OtherHalf => Dtype::Bf16,
-            Fault::OtherPlan => Dtype::I32,
-            Fault::Longer
-            | Fault::Shorter
-            | Fault::OtherAlgorithm
-            | Fault::OtherGrid
-            | Fault::OtherOrder
-            | Fault::OneMore
-            | Fault::Empty
-            | Fault::EmptyAlone
-            | Fault::OtherInput => [Dtype::F32, Dtype::Bf16][random.within(0, 1)],
-            Fault::OtherDtype
-            | Fault::Late
-            | Fault::Absent
-            | Fault::Dropped
-            | Fault::Killed
-            | Fault::KilledInCall
-            | Fault::Stopped
-            | Fault::StoppedTooLong
-            | Fault::Aborts
-            | Fault::AbortedFromAside
-            | Fault::OtherTurn => Dtype::F32,
+        let dtype = if fault == Fault::OtherHalf {
+            Dtype::Bf16
+        } else if fault == Fault::OtherPlan {
+            Dtype::I32
+        } else if differs && fault != Fault::OtherDtype {
+            [Dtype::F32, Dtype::Bf16][random.within(0, 1)]
+        } else {
+            Dtype::F32
         };
         let elems = random.within(2, MOST);
         let elems = match fault {

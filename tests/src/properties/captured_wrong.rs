@@ -57,6 +57,14 @@ pub(super) fn b53_one_rank_fails(bench: &Bench) -> Result<Outcome> {
     if world < 2 {
         return Ok(Outcome::Skipped(format!("2 ranks needed, {world} there")));
     }
+    // What fails on all ranks costs none of what was captured before.
+    let mut bed = Bed::new(bench, world, 4)?;
+    let good = bed.capture(&[0, 3])?;
+    let failed = bed.comm.capture(&streams(&bed.memories), |comm| comm.all_reduce::<f32>(&[], ReduceOp::Sum));
+    ensure!(failed.is_err(), "{failed:?}");
+    bed.comm.finish_capture()?;
+    bed.replay(&good, &[0, 3], 1)?;
+    bench.count(1);
     for (victim, leaves) in [(0, false), (world - 1, false), (world - 1, true)] {
         let mut bed = Bed::new(bench, world, 4)?;
         let own = bed.comm.local_ranks().start == victim;

@@ -87,8 +87,7 @@ fn in_order(blocks: &[&BlockTrace]) -> Result<()> {
 /// Nothing came before it was told, on ranks that have one clock.
 fn causal(bench: &Bench, ranks: &[(usize, Vec<&BlockTrace>)]) -> Result<()> {
     let one_clock = bench.machine.devices().is_none_or(|devices| devices.windows(2).all(|pair| pair[0] == pair[1]));
-    let phases = [Phase::Start, Phase::Middle, Phase::End, Phase::Landing];
-    for phase in phases.into_iter().filter(|_| one_clock) {
+    for phase in Phase::ALL.into_iter().filter(|_| one_clock) {
         let first = |blocks: &[&BlockTrace], of: fn(&PhaseTrace) -> Option<u64>| {
             blocks.iter().filter_map(|block| of(&block.phases[phase as usize])).min()
         };

@@ -40,25 +40,28 @@ pub fn run(settings: &Settings) -> Result<Traced> {
     }
 }
 
+/// Calls that are all alike.
+#[derive(Clone, Copy)]
+struct Chain {
+    call: CallOptions,
+    elems: usize,
+    calls: usize,
+    /// On GPUs: in a graph, and not one by one.
+    graph: bool,
+}
+
 /// Where ranks and their buffers are.
 trait Place {
     /// Fills the inputs with stamps for the next call.
     fn fill(&mut self, comm: &mut Communicator) -> Result<()>;
-    /// Makes so many calls of so many elements, on GPUs in a `graph` or one by one, and waits for their end.
-    fn calls(
-        &mut self,
-        comm: &mut Communicator,
-        elems: usize,
-        call: &CallOptions,
-        calls: usize,
-        graph: bool,
-    ) -> Result<()>;
+    /// Makes all calls of `chain`, and waits for their end.
+    fn calls(&mut self, comm: &mut Communicator, chain: Chain) -> Result<()>;
     /// Counts wrong elements of the last call's outputs.
     fn check(&mut self, comm: &mut Communicator) -> Result<()>;
 }
 
 fn traced(settings: &Settings, mut place: impl Place) -> Result<Traced> {
-    let call = settings.call();
+    let shown = Chain { call: settings.call(), elems: settings.elems, calls: settings.calls, graph: settings.graph };
     let (before, done) = clocked(settings, &mut place)?;
     match done {
         Ok(()) => {}
@@ -67,30 +70,30 @@ fn traced(settings: &Settings, mut place: impl Place) -> Result<Traced> {
         Err(_) => return Ok(Traced { calls: before.clone(), before, wrong: 0, done }),
     }
     let mut comm = settings.target.communicator(settings.options())?;
-    let mut calls = |comm: &mut Communicator, number, graph| {
-        place.calls(comm, settings.elems, &call, number, graph)?;
+    let mut make = |comm: &mut Communicator, chain| {
+        place.calls(comm, chain)?;
         Ok(comm.check()?)
     };
-    let warm = calls(&mut comm, WARM, false);
-    let done = warm.and_then(|()| calls(&mut comm, settings.calls, settings.graph));
-    let mut shown = comm.trace()?;
+    let warm = make(&mut comm, Chain { calls: WARM, graph: false, ..shown });
+    let done = warm.and_then(|()| make(&mut comm, shown));
+    let mut calls = comm.trace()?;
     if done.is_ok() {
-        shown.retain(|block| block.epoch > WARM as u64);
+        calls.retain(|block| block.epoch > WARM as u64);
     }
     let done = done.and_then(|()| {
         place.fill(&mut comm)?;
-        place.calls(&mut comm, settings.elems, &call, 1, settings.graph)?;
+        place.calls(&mut comm, Chain { calls: 1, ..shown })?;
         place.check(&mut comm)?;
         Ok(comm.check()?)
     });
-    Ok(Traced { before, calls: shown, wrong: comm.wrong()?.iter().sum(), done })
+    Ok(Traced { before, calls, wrong: comm.wrong()?.iter().sum(), done })
 }
 
 /// A chain of calls in which nobody is made late. Each rank waits for each other in turn there, so that what comes says the most of clocks.
 fn clocked(settings: &Settings, place: &mut impl Place) -> Result<(Vec<BlockTrace>, Result<()>)> {
     let mut comm = settings.target.communicator(Options { delays: None, ..settings.options() })?;
-    let made = place.calls(&mut comm, settings.even_elems(), &settings.call(), TRACED_CALLS, true);
-    let done = made.and_then(|()| Ok(comm.check()?));
+    let chain = Chain { call: settings.call(), elems: settings.even_elems(), calls: TRACED_CALLS, graph: true };
+    let done = place.calls(&mut comm, chain).and_then(|()| Ok(comm.check()?));
     Ok((comm.trace()?, done))
 }
 
@@ -105,18 +108,12 @@ impl Place for Cpu {
         Ok(comm.fill_stamps(&stamped)?)
     }
 
-    fn calls(
-        &mut self,
-        comm: &mut Communicator,
-        elems: usize,
-        call: &CallOptions,
-        calls: usize,
-        _: bool,
-    ) -> Result<()> {
-        for _ in 0..calls {
+    fn calls(&mut self, comm: &mut Communicator, chain: Chain) -> Result<()> {
+        for _ in 0..chain.calls {
             let pairs = self.inputs.iter().zip(&mut self.outputs);
-            let both: Vec<_> = pairs.map(|(from, to)| RankBuffers::new(&from[..elems], &mut to[..elems])).collect();
-            comm.all_reduce_with(&both, ReduceOp::Sum, call)?;
+            let both: Vec<_> =
+                pairs.map(|(from, to)| RankBuffers::new(&from[..chain.elems], &mut to[..chain.elems])).collect();
+            comm.all_reduce_with(&both, ReduceOp::Sum, &chain.call)?;
         }
         Ok(())
     }
@@ -137,20 +134,13 @@ impl Place for Cuda<'_> {
         Ok(comm.fill_stamps(&self.pairs.inputs())?)
     }
 
-    fn calls(
-        &mut self,
-        comm: &mut Communicator,
-        elems: usize,
-        call: &CallOptions,
-        calls: usize,
-        graph: bool,
-    ) -> Result<()> {
-        let both = self.pairs.first(elems as u64);
+    fn calls(&mut self, comm: &mut Communicator, chain: Chain) -> Result<()> {
+        let both = self.pairs.first(chain.elems as u64);
         let all = |comm: &mut Communicator| -> allfold::Result<()> {
-            let one = |_| comm.all_reduce_with(&both, ReduceOp::Sum, call).map(|_: Plan| ());
-            (0..calls).try_for_each(one)
+            let one = |_| comm.all_reduce_with(&both, ReduceOp::Sum, &chain.call).map(|_: Plan| ());
+            (0..chain.calls).try_for_each(one)
         };
-        if graph {
+        if chain.graph {
             let streams: Vec<_> = self.gpus.streams.iter().map(Stream::raw).collect();
             let mut graphs = Graph::capture_all(&streams, || all(comm))?;
             self.gpus.replay(&mut graphs, 1)?;

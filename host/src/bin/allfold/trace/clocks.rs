@@ -2,8 +2,8 @@
 //!
 //! What rank `a` told came to `b` after it was told: so `a`'s clock is at most so far ahead of `b`'s as it showed less then. The other
 //! way round it is the same, and both together leave room for as long as a message takes there and back. The middle of that is taken. What
-//! clocks drift apart afterwards is not seen; nor is how late each of them tells where the threads of a block do not tell at once, as those of a warp
-//! do.
+//! clocks drift apart afterwards is not seen; nor, of three ranks or more, what lies between the threads of a block that tell them, which
+//! is nothing where those are of one warp.
 
 use std::collections::BTreeMap;
 

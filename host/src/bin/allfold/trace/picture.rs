@@ -58,7 +58,7 @@ impl Picture {
     /// A call of a block, and within it what it worked and waited for.
     fn block(&self, block: &BlockTrace) -> Vec<Value> {
         let mut marks: Vec<(u64, Doing)> = Vec::new();
-        for phase in [Phase::Start, Phase::Middle, Phase::End, Phase::Landing] {
+        for phase in Phase::ALL {
             let at = block.phases[phase as usize];
             marks.extend(at.told_ns.map(|ns| (ns, Doing::Working)));
             marks.extend(at.came_ns.map(|ns| (ns, Doing::WaitingAt(phase))));
