@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use allfold_kernels::protocol::abi::{
-    InputMode, KernelArgs, LANDING_SHARED_PACKS, MAX_RANKS, PACK_BYTES, Rank, WorkspaceLayout, landing_slot,
+    InputMode, KernelArgs, LANDING_SHARED_PACKS, MAX_RANKS, PACK_BYTES, Rank, Reduction, WorkspaceLayout, landing_slot,
 };
 use allfold_kernels::protocol::signature::Signature;
 
@@ -119,7 +119,8 @@ impl Workspaces {
             row,
             aligned: aligned.into(),
             input_bank_bytes: bank_bytes,
-            protocol: plan.protocol.encode(),
+            protocol: plan.protocol.encode() as u16,
+            reduction: Reduction::of(request.op, request.dtype.is_unsigned()).0,
             signature: if self.compares { plan.signature(request).0 } else { Signature::NONE.0 },
             ..args
         })

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-use allfold_kernels::protocol::abi::{Dtype, MAX_RANKS, Rank};
+use allfold_kernels::protocol::abi::{Dtype, MAX_RANKS, Rank, ReduceOp};
 use allfold_kernels::protocol::status::{Stop, Why};
 
 use crate::buffers::{RankBuffers, RawBuffers};
@@ -14,7 +14,7 @@ use crate::cuda::CudaRanks;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::members::Members;
-use crate::options::{CallOptions, Options, ReduceOp};
+use crate::options::{CallOptions, Options};
 use crate::plan::{Limits, Plan};
 use crate::processes::Watch;
 use crate::rendezvous::Seed;
@@ -202,12 +202,9 @@ impl Communicator {
         op: ReduceOp,
         call: &CallOptions,
     ) -> Result<Plan> {
-        match op {
-            ReduceOp::Sum => {}
-        }
         self.check_goes_on()?;
         self.check_place(buffers)?;
-        let request = Request::of(self.members, dtype, buffers, call.registered)?;
+        let request = Request::of(self.members, dtype, op, buffers, call.registered)?;
         let choose = || Plan::choose(&request, call, &self.options, self.limits(), self.rows());
         let plan = spans::plan(&request).in_scope(choose)?;
         if request.elems == 0 {

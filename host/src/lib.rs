@@ -175,8 +175,30 @@
 //!
 //! # Results
 //!
-//! Every sum is taken in rank order, f16 and bf16 in f32 with one rounding at the end, and sums of i32 wrap: all ranks get the same bits,
-//! whatever the size and the algorithm. A NaN stays a NaN; its payload is the machine's affair.
+//! Terms are taken in rank order, types narrower than f32 in f32 with one rounding at the end: all ranks get the same bits, whatever the size and the
+//! algorithm. A NaN stays a NaN; its payload is the machine's affair.
+//!
+//! | | sum, product | min, max | avg |
+//! |---|---|---|---|
+//! | f64, f32, f16, bf16 | rounded | NaN if one term is; -0.0 is less than 0.0 | the sum times 1/n |
+//! | [`E4m3`], [`E5m2`] | the same; what is too large, infinity included, is the largest finite number | the same | the same |
+//! | i8, u8, i32, u32, i64, u64 | wraps | | the sum, which wraps, over n, rounded towards 0 |
+//!
+//! Every type has every operation by every algorithm, on CPU ranks and on GPUs; f32, f16, bf16, i32 and u32 have kernels that do nothing but
+//! sum. What a communicator is to load is [`Options::dtypes`] and [`Options::ops`].
+//!
+//! ```
+//! use allfold::{Communicator, Dtype, Options, RankBuffers, ReduceOp};
+//!
+//! # fn main() -> Result<(), allfold::Error> {
+//! let options = Options { dtypes: vec![Dtype::U8], ops: vec![ReduceOp::Max], ..Options::default() };
+//! let mut ranks = Communicator::cpu_with(2, options)?;
+//! let (mut one, mut two) = ([3_u8, 200], [5_u8, 4]);
+//! ranks.all_reduce(&[RankBuffers::in_place(&mut one), RankBuffers::in_place(&mut two)], ReduceOp::Max)?;
+//! assert_eq!((one, two), ([5, 200], [5, 200]));
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Features
 //!
@@ -220,7 +242,7 @@ mod stop;
 mod trace;
 pub mod tuning;
 
-pub use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, MAX_BLOCKS, MAX_RANKS, Phase, Rank};
+pub use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, MAX_BLOCKS, MAX_RANKS, Phase, Rank, ReduceOp};
 pub use allfold_kernels::protocol::epoch::Epoch;
 pub use allfold_kernels::protocol::preset::Preset;
 pub use allfold_kernels::protocol::soundness::{Assumption, Soundness};
@@ -228,14 +250,15 @@ pub use allfold_kernels::protocol::spec::{Check, Order, Protocol, Reuse, Scope, 
 pub use allfold_kernels::protocol::status::{FirstWrong, Ranks, Stop, Why};
 /// The number that a stamped input has for an element, and the sum over all ranks; see [`Communicator::fill_stamps`].
 pub use allfold_kernels::protocol::verify::{stamp, stamp_sum};
+pub use half::{bf16, f16};
 
 pub use buffers::{Place, RankBuffers, RawBuffers};
 pub use communicator::{Captured, Communicator};
 pub use counters::{Count, Counters, LongestWait};
-pub use element::Element;
+pub use element::{E4m3, E5m2, Element};
 pub use error::{Error, Result};
 pub use memory::Memory;
-pub use options::{CallOptions, Delays, OnTimeout, Options, ReduceOp, SelfTest};
+pub use options::{CallOptions, Delays, OnTimeout, Options, SelfTest};
 pub use plan::{Limits, Plan};
 pub use reach::{Registered, Registration, Span};
 pub use request::Request;

@@ -2,29 +2,12 @@
 
 use std::time::Duration;
 
-use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, ReduceOp};
 use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::spec::Protocol;
 
 use crate::reach::Registered;
 use crate::tuning::Table;
-
-/// The reduction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ReduceOp {
-    /// The sum, in rank order.
-    #[default]
-    Sum,
-}
-
-impl ReduceOp {
-    /// The name that users have for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ReduceOp::Sum => "sum",
-        }
-    }
-}
 
 /// What a communicator is made for. Only what is declared here is loaded and given memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +22,10 @@ pub struct Options {
     /// Whether the blocks of the last calls leave word of when they came where, for [`Communicator::trace`](crate::Communicator::trace).
     /// Kernels are then slow ones, of bf16 alone, and can have `delays`. The same on all ranks.
     pub trace: bool,
-    /// Element types of the calls to come.
+    /// Element types of the calls to come. On a GPU each costs time and memory, even if it is never used.
     pub dtypes: Vec<Dtype>,
+    /// Reductions of the calls to come beside the sum, which is always there. On a GPU they share their kernels: one of them costs as much as all.
+    pub ops: Vec<ReduceOp>,
     /// Input modes of the calls to come; the first is what a call gets that asks for none.
     pub inputs: Vec<InputMode>,
     /// Algorithms of the calls to come; [`crate::Plan::choose`] picks among them.
@@ -76,7 +61,7 @@ pub struct Options {
     /// [`Options::landing_bytes`].
     pub capacity_bytes: u64,
     /// Bytes of a landing slot, which bounds what may be pushed: a `one_shot_push` has so many bytes at most, a
-    /// `two_shot_push` `world / 2` times as many; of i32, which lands beside flags, half of that. A rank has four such slots for each peer. Small calls lie one behind another in them;
+    /// `two_shot_push` `world / 2` times as many; of all types but f32, f16 and bf16, which land beside flags, half of that. A rank has four such slots for each peer. Small calls lie one behind another in them;
     /// each time that calls have filled one, or 8 MiB of all peers' slots, one call takes longer, by about 0.4 µs on two H200. `None`:
     /// [`Options::LANDING_BYTES`] on GPUs or [`Options::CPU_LANDING_BYTES`], divided by the ranks.
     pub landing_bytes: Option<u64>,
@@ -118,7 +103,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Our own protocol, all dtypes, registered input, every algorithm, a capacity of 64 MiB, landing slots of the usual size,
+    /// Our own protocol, sums of [`Options::DTYPES`], registered input, every algorithm, a capacity of 64 MiB, landing slots of the usual size,
     /// waits of 30 s at most, calls compared, paths tried unless they have been.
     fn default() -> Self {
         Options {
@@ -126,7 +111,8 @@ impl Default for Options {
             custom: None,
             delays: None,
             trace: false,
-            dtypes: Dtype::ALL.to_vec(),
+            dtypes: Options::DTYPES.to_vec(),
+            ops: Vec::new(),
             inputs: vec![InputMode::Registered],
             algorithms: Algorithm::ALL.to_vec(),
             tuning: None,
@@ -148,6 +134,8 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Element types where nothing else is asked for: those with kernels of their own for sums.
+    pub const DTYPES: [Dtype; 4] = [Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::I32];
     /// Bytes of a landing slot on a GPU where nothing else is asked for, times the ranks: for a `two_shot_push` of 16 MiB.
     pub const LANDING_BYTES: u64 = 32 << 20;
     /// The same for CPU ranks, whose memory is touched when it is made.
@@ -170,6 +158,11 @@ impl Options {
                 Some(if self.staging_is_kept() && input.staged() { protocol.kept(algorithm) } else { protocol })
             }
         }
+    }
+
+    /// Whether calls may ask for `op`.
+    pub(crate) fn declares(&self, op: ReduceOp) -> bool {
+        op == ReduceOp::Sum || self.ops.contains(&op)
     }
 
     /// Whether kernels are those of stress runs.

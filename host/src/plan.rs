@@ -88,6 +88,9 @@ impl Plan {
         if !options.dtypes.contains(&request.dtype) {
             return Err(Error::NotDeclared { what: request.dtype.name(), option: "dtypes" });
         }
+        if !options.declares(request.op) {
+            return Err(Error::NotDeclared { what: request.op.name(), option: "ops" });
+        }
         let reaches_buffers = limits.reaches_buffers || call.registered != Registered::No;
         let wanted = call.input.or((call.registered != Registered::No).then_some(InputMode::Registered));
         let input = match (wanted, options.inputs.first()) {
@@ -211,8 +214,8 @@ impl Plan {
             false => (self.input, self.protocol.encode()),
         };
         let Plan { algorithm, blocks, threads, .. } = *self;
-        let Request { elems, dtype, .. } = *request;
-        Call { collective: Collective::AllReduce, elems, dtype, algorithm, input, blocks, threads, protocol }
+        let Request { elems, dtype, op, .. } = *request;
+        Call { collective: Collective::AllReduce, elems, dtype, op, algorithm, input, blocks, threads, protocol }
             .signature()
     }
 

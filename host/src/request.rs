@@ -1,6 +1,6 @@
 //! A call that has been found possible: lengths agree, pointers are aligned to elements, nothing overlaps that must not.
 
-use allfold_kernels::protocol::abi::{Dtype, PACK_BYTES};
+use allfold_kernels::protocol::abi::{Dtype, PACK_BYTES, ReduceOp};
 
 use crate::buffers::RawBuffers;
 use crate::error::{Error, Result};
@@ -12,6 +12,8 @@ use crate::reach::Registered;
 pub struct Request {
     /// Element type.
     pub dtype: Dtype,
+    /// What is done to the terms.
+    pub op: ReduceOp,
     /// Elements on each rank.
     pub elems: u64,
     /// Bytes on each rank.
@@ -28,9 +30,9 @@ impl Request {
     /// # Errors
     /// [`Error::RankCount`], [`Error::OutputLength`], [`Error::LengthMismatch`], [`Error::Misaligned`],
     /// [`Error::NullPointer`], [`Error::TooLong`], [`Error::Overlap`].
-    pub fn new(world: usize, dtype: Dtype, buffers: &[RawBuffers<'_>]) -> Result<Request> {
+    pub fn new(world: usize, dtype: Dtype, op: ReduceOp, buffers: &[RawBuffers<'_>]) -> Result<Request> {
         match u32::try_from(world) {
-            Ok(world) => Request::of(Members::all(world), dtype, buffers, Registered::No),
+            Ok(world) => Request::of(Members::all(world), dtype, op, buffers, Registered::No),
             Err(_) => Err(Error::RankCount { local: world, got: buffers.len() }),
         }
     }
@@ -42,6 +44,7 @@ impl Request {
     pub(crate) fn of(
         members: Members,
         dtype: Dtype,
+        op: ReduceOp,
         buffers: &[RawBuffers<'_>],
         registered: Registered,
     ) -> Result<Request> {
@@ -70,6 +73,7 @@ impl Request {
         check_overlap(members.first, buffers, bytes)?;
         Ok(Request {
             dtype,
+            op,
             elems,
             bytes,
             in_place: elems > 0 && (!all_known || buffers.iter().any(|b| b.input == b.output)),

@@ -2,7 +2,7 @@
 //! about a protocol that is not known to be sound.
 
 use allfold_kernels::protocol::abi::{
-    AREA_ALIGN_BYTES, Algorithm, Dtype, GENERATIONS, MAX_RANKS, PACK_BYTES, WorkspaceLayout,
+    AREA_ALIGN_BYTES, Algorithm, Dtype, GENERATIONS, MAX_RANKS, PACK_BYTES, ReduceOp, WorkspaceLayout,
 };
 use allfold_kernels::protocol::preset::Preset;
 use allfold_kernels::protocol::share::part_packs;
@@ -29,6 +29,9 @@ pub(crate) fn prepare(world: usize, options: &Options, landing_bytes: u64) -> Re
     }
     if let (true, Some(dtype)) = (options.stressed(), options.dtypes.iter().find(|&&dtype| dtype != Dtype::Bf16)) {
         return Err(Error::NotDeclared { what: dtype.name(), option: "delays or trace, which are for bf16" });
+    }
+    if let (true, Some(op)) = (options.stressed(), options.ops.iter().find(|&&op| op != ReduceOp::Sum)) {
+        return Err(Error::NotDeclared { what: op.name(), option: "delays or trace, which are for sums" });
     }
     // One rank alone follows no protocol.
     for (algorithm, input, protocol) in plan::forms(options, ranks).filter(|_| world > 1) {

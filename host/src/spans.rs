@@ -9,8 +9,8 @@
 //! | `self_test` | debug | `rank`, `world` |
 //! | `register` | debug | `rank`, `bytes` |
 //! | `release`, `finish_capture`, `capture` | debug | `rank` |
-//! | `plan` | trace | `dtype`, `elems`, `bytes`, `in_place` |
-//! | `launch` | trace | `algorithm`, `input`, `blocks`, `threads`, `dtype`, `bytes` |
+//! | `plan` | trace | `dtype`, `op`, `elems`, `bytes`, `in_place` |
+//! | `launch` | trace | `algorithm`, `input`, `blocks`, `threads`, `dtype`, `op`, `bytes` |
 //! | `replay` | trace | `rank` |
 
 use tracing::{Span, debug_span, trace_span};
@@ -56,13 +56,13 @@ pub(crate) fn replay(rank: u32) -> Span {
 }
 
 pub(crate) fn plan(request: &Request) -> Span {
-    let Request { dtype, elems, bytes, in_place, aligned: _ } = *request;
-    trace_span!("plan", dtype = dtype.name(), elems, bytes, in_place)
+    let Request { dtype, op, elems, bytes, in_place, aligned: _ } = *request;
+    trace_span!("plan", dtype = dtype.name(), op = op.name(), elems, bytes, in_place)
 }
 
 pub(crate) fn launch(request: &Request, plan: &Plan) -> Span {
     let Plan { algorithm, input, protocol: _, blocks, threads } = *plan;
-    let (dtype, bytes) = (request.dtype, request.bytes);
-    let (algorithm, input, dtype) = (algorithm.name(), input.name(), dtype.name());
-    trace_span!("launch", algorithm, input, blocks, threads, dtype, bytes)
+    let (dtype, op, bytes) = (request.dtype.name(), request.op.name(), request.bytes);
+    let (algorithm, input) = (algorithm.name(), input.name());
+    trace_span!("launch", algorithm, input, blocks, threads, dtype, op, bytes)
 }

@@ -139,9 +139,10 @@ fn differs(epoch: u64, told: [[u64; 2]; MAX_RANKS], stop: Stop) -> Error {
 /// What a user has for each part of a call.
 type Field = (&'static str, fn(&Call) -> String);
 
-const FIELDS: [Field; 6] = [
+const FIELDS: [Field; 7] = [
     ("its length", |call| format!("{} elements", call.elems)),
     ("its dtype", |call| call.dtype.name().to_owned()),
+    ("its operation", |call| call.op.name().to_owned()),
     ("its algorithm", |call| call.algorithm.name().to_owned()),
     ("its input mode", |call| call.input.name().to_owned()),
     ("its grid", |call| format!("{} blocks of {}", call.blocks, call.threads)),
@@ -150,7 +151,7 @@ const FIELDS: [Field; 6] = [
 
 #[cfg(test)]
 mod tests {
-    use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, Phase};
+    use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, Phase, ReduceOp};
     use allfold_kernels::protocol::signature::Collective;
     use allfold_kernels::protocol::wait::TICK_NS;
 
@@ -160,6 +161,7 @@ mod tests {
         collective: Collective::AllReduce,
         elems: 100,
         dtype: Dtype::Bf16,
+        op: ReduceOp::Sum,
         algorithm: Algorithm::OneShotPush,
         input: InputMode::Registered,
         blocks: 256,
@@ -187,6 +189,9 @@ mod tests {
             error.to_string(),
             "ranks disagree on call 9: its length and its dtype: 100 elements, bf16 on ranks [0, 2], 99 elements, i32 on ranks [1]"
         );
+        let other = Call { op: ReduceOp::Max, ..CALL };
+        let error = differs(9, told([Some(CALL), Some(other), Some(CALL)]), stop).to_string();
+        assert!(error.contains("its operation: sum on ranks [0, 2], max on ranks [1]"), "{error}");
         // Of a rank that has told nothing yet, nothing is said.
         let error = differs(9, told([Some(CALL), None, Some(Call { blocks: 1, ..CALL })]), stop).to_string();
         assert!(error.contains("its grid: 256 blocks of 1024 on ranks [0], 1 blocks of 1024 on ranks [2]"), "{error}");

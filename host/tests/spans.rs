@@ -61,8 +61,9 @@ fn a_communicator_in_one_process_says_what_it_does() {
         let buffers: Vec<_> = data.iter_mut().map(|data| RankBuffers::in_place(data)).collect();
         let call = CallOptions { algorithm: Some(Algorithm::TwoShot), blocks: Some(1), ..CallOptions::default() };
         ranks.all_reduce_with(&buffers, ReduceOp::Sum, &call).expect("it can be");
-        let plan = r#"trace plan dtype="f32" elems=100 bytes=400 in_place=true"#;
-        let launch = r#"trace launch algorithm="two_shot" input="registered" blocks=1 threads=1 dtype="f32" bytes=400"#;
+        let plan = r#"trace plan dtype="f32" op="sum" elems=100 bytes=400 in_place=true"#;
+        let launch =
+            r#"trace launch algorithm="two_shot" input="registered" blocks=1 threads=1 dtype="f32" op="sum" bytes=400"#;
         assert_eq!(seen.take(), [plan, launch]);
 
         // What is refused is not launched.

@@ -3,7 +3,7 @@
 //! The buffers of all calls of a batch lie in one memory a rank, with a guard zone before and after each. What every byte
 //! must be afterwards is known in advance: outputs as the oracle says, inputs as they were, guards untouched.
 
-use allfold::{CallOptions, Communicator, Dtype, MAX_RANKS, ReduceOp, Registered, Registration, Span};
+use allfold::{CallOptions, Communicator, MAX_RANKS, ReduceOp, Registered, Registration, Span};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::call::{Call, GUARD_BYTES, MOST_SHIFT};
@@ -194,7 +194,7 @@ fn issue(
         })
         .collect();
     // SAFETY: as above.
-    let plan = unsafe { comm.all_reduce_raw(call.dtype, &buffers, ReduceOp::Sum, options) }?;
+    let plan = unsafe { comm.all_reduce_raw(call.dtype, &buffers, call.op, options) }?;
     drop(buffers);
     let CallOptions { algorithm, input, blocks, threads, registered: _ } = *options;
     // A rank alone only copies.
@@ -218,7 +218,7 @@ fn issue(
     Ok(())
 }
 
-/// The sum of a call's inputs as they were uploaded.
+/// What a call makes of its inputs as they were uploaded.
 fn expected(ranks: &[RankImage], call: &Call, index: usize) -> Result<Vec<u8>> {
     let inputs: Vec<_> = ranks.iter().map(|rank| &rank.image[rank.places[index].input..]).collect();
     let mut sum = vec![0; call.bytes()];
@@ -228,7 +228,7 @@ fn expected(ranks: &[RankImage], call: &Call, index: usize) -> Result<Vec<u8>> {
         let mut adders = Vec::new();
         for (number, chunk) in chunks {
             let inputs: Vec<_> = inputs.iter().map(|input| &input[number * CHUNK_ELEMS * size..]).collect();
-            let mut add = move || add(call.dtype, &inputs, chunk);
+            let mut add = move || add(call, &inputs, chunk);
             if call.elems <= CHUNK_ELEMS {
                 return add();
             }
@@ -239,15 +239,15 @@ fn expected(ranks: &[RankImage], call: &Call, index: usize) -> Result<Vec<u8>> {
     Ok(sum)
 }
 
-/// The oracles' sum of `inputs`.
-fn add(dtype: Dtype, inputs: &[&[u8]], sum: &mut [u8]) -> Result<()> {
+/// What the oracles make of `inputs`.
+fn add(&Call { dtype, op, .. }: &Call, inputs: &[&[u8]], sum: &mut [u8]) -> Result<()> {
     let mut terms = [0; MAX_RANKS];
     let terms = &mut terms[..inputs.len()];
     for elem in 0..sum.len() / dtype.bytes() {
         terms.iter_mut().zip(inputs).for_each(|(term, input)| *term = read(dtype, input, elem));
-        let bits = oracle::sum(dtype, terms);
+        let bits = oracle::reduce(dtype, op, terms);
         // What is found equal to these bits is then near the f64 sum too.
-        ensure!(oracle::plausible(dtype, terms, bits), "the oracles disagree on {terms:x?}");
+        ensure!(op != ReduceOp::Sum || oracle::plausible(dtype, terms, bits), "the oracles disagree on {terms:x?}");
         write(dtype, sum, elem, bits);
     }
     Ok(())

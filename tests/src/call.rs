@@ -1,6 +1,6 @@
 //! One call, as a property asks for it.
 
-use allfold::{Algorithm, CallOptions, Dtype, InputMode};
+use allfold::{Algorithm, CallOptions, Dtype, InputMode, ReduceOp};
 
 use crate::data::Data;
 use crate::machine::MEMORY_ALIGN_BYTES;
@@ -15,6 +15,8 @@ pub const MOST_SHIFT: usize = 7;
 pub struct Call {
     /// Element type.
     pub dtype: Dtype,
+    /// What is done to the terms.
+    pub op: ReduceOp,
     /// Elements a rank.
     pub elems: usize,
     /// The inputs.
@@ -36,6 +38,7 @@ impl Call {
     pub fn new(dtype: Dtype, elems: usize) -> Call {
         Call {
             dtype,
+            op: ReduceOp::Sum,
             elems,
             data: Data::Random(elems as u64),
             options: CallOptions::default(),

@@ -1,10 +1,9 @@
 //! What a property may do with a machine: make communicators, and use memory of each rank. CPU threads, processes
 //! and GPUs behind one trait, so that every property runs on all of them.
 
-use allfold::{Communicator, Dtype, Element, Options, RankBuffers, RawBuffers, Span};
+use allfold::{Communicator, Dtype, Element, Options, RankBuffers, RawBuffers, Span, of_dtype};
 use anyhow::Result;
 use cust::stream::Stream;
-use half::{bf16, f16};
 
 mod cpu;
 mod cuda;
@@ -154,14 +153,6 @@ pub unsafe fn raw_buffers(
     output: usize,
     elems: usize,
 ) -> RawBuffers<'_> {
-    match dtype {
-        // SAFETY: the caller's promise.
-        Dtype::F32 => unsafe { buffers::<f32>(memory, input, output, elems) }.raw(),
-        // SAFETY: as above.
-        Dtype::F16 => unsafe { buffers::<f16>(memory, input, output, elems) }.raw(),
-        // SAFETY: as above.
-        Dtype::Bf16 => unsafe { buffers::<bf16>(memory, input, output, elems) }.raw(),
-        // SAFETY: as above.
-        Dtype::I32 => unsafe { buffers::<i32>(memory, input, output, elems) }.raw(),
-    }
+    // SAFETY: the caller's promise.
+    of_dtype!(dtype, T => unsafe { buffers::<T>(memory, input, output, elems) }.raw())
 }

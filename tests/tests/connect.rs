@@ -66,13 +66,13 @@ fn b112_processes_get_the_bits_that_threads_get() {
                 let mut calls = Vec::new();
                 for form in forms(preset, world) {
                     for (number, &elems) in sizes.iter().enumerate() {
-                        let dtype = Dtype::ALL[number % Dtype::ALL.len()];
+                        let dtype = Options::DTYPES[number % Options::DTYPES.len()];
                         let call = Call { data: Data::Bits(number as u64), ..Call::new(dtype, elems).by(form) };
                         let skewed = Call { skew: 1 + number, ..call };
                         calls.extend([call, Call { spoil: true, ..skewed }]);
                         calls.extend(in_place(form).then_some(Call { in_place: true, ..skewed }));
                     }
-                    calls.extend(Dtype::ALL.map(|dtype| Call::new(dtype, 1234).by(form)));
+                    calls.extend(Options::DTYPES.map(|dtype| Call::new(dtype, 1234).by(form)));
                     calls.extend((preset == Preset::Allfold).then_some(Call::new(Dtype::Bf16, MOST_ELEMS).by(form)));
                 }
                 for (number, calls) in (0..).zip(calls.chunks(40)) {

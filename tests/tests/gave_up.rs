@@ -4,7 +4,7 @@
 
 mod lone;
 
-use allfold::{Algorithm, Dtype, InputMode, Phase, Preset, Protocol, Rank, Ranks, Stop, Why};
+use allfold::{Algorithm, Dtype, InputMode, Phase, Preset, Protocol, Rank, Ranks, ReduceOp, Stop, Why};
 use allfold_kernels::protocol::abi::{FlagRow, MAX_BLOCKS};
 use allfold_kernels::protocol::element::{Bf16, F32};
 use allfold_kernels::protocol::epoch::Epoch;
@@ -332,6 +332,7 @@ const CALL: Call = Call {
     collective: Collective::AllReduce,
     elems: ELEMS,
     dtype: Dtype::Bf16,
+    op: ReduceOp::Sum,
     algorithm: Algorithm::OneShot,
     input: InputMode::Registered,
     blocks: 2,

@@ -3,7 +3,9 @@
 mod planning;
 
 use allfold::tuning::{ROWS, Row, row};
-use allfold::{Algorithm, CallOptions, Dtype, Error, InputMode, Limits, Plan, Preset, Request, Soundness};
+use allfold::{
+    Algorithm, CallOptions, Dtype, Error, InputMode, Limits, Options, Plan, Preset, ReduceOp, Request, Soundness,
+};
 use planning::{LIMITS, TABLES, all_inputs, any_bytes, asks, choose, choose_by, edges, limits, only, request};
 
 /// Packs that the threads of a plan share.
@@ -85,9 +87,9 @@ fn what_is_chosen_is_allowed() {
 fn b85_b86_b88_every_world_size_and_every_length_has_a_row() {
     for world in 1..=8 {
         for bytes in edges().into_iter().chain(any_bytes()).chain([0, 1 << 50, u64::MAX / 2]) {
-            for dtype in Dtype::ALL {
+            for dtype in Options::DTYPES {
                 let elems = bytes / dtype.bytes() as u64;
-                let request = Request { dtype, elems, bytes, in_place: false, aligned: true };
+                let request = Request { dtype, op: ReduceOp::Sum, elems, bytes, in_place: false, aligned: true };
                 let limits = Limits { staging_bytes: u64::MAX, scratch_bytes: u64::MAX, ..limits(world) };
                 for rows in TABLES {
                     let plan = Plan::choose(&request, &CallOptions::default(), &all_inputs(), &limits, rows).unwrap();

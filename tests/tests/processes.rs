@@ -51,6 +51,7 @@ on_processes! {
     b107_b110_rank_order: 4;
     b08_b112_b113_same_bits: 2 4;
     b34_b106_edge_values: 2;
+    b34_b106_b107_ops_and_types: 3;
     b09_b47_b129_mixed: 2 4;
     b24_b29_two_communicators: 2;
     b11_rewritten_inputs: 2 4 8;

@@ -1,10 +1,12 @@
-//! Sums of two words, which kernels take at once: the bits of the way over f32, whichever rank comes first.
+//! What kernels do to numbers: sums of two words at once have the bits of the way over f32, whichever rank comes first; and 8 bits are rounded to
+//! as their values say.
 
 mod lone;
 
-use allfold_kernels::protocol::element::{Bf16, Element, F16, F32, sum};
+use allfold_kernels::protocol::element::{E4m3, E5m2, Element, Sum, Wide, Words};
 use allfold_kernels::protocol::epoch::Epoch;
-use allfold_kernels::protocol::machine::Pack;
+use allfold_kernels::protocol::machine::{Machine, Pack};
+use allfold_tests::numbers::{decode, encode};
 use lone::Lone;
 
 /// Zeros, subnormals, ordinary numbers, the largest, infinities and NaNs of each 16-bit type, with both signs; some of them are
@@ -19,25 +21,60 @@ fn words() -> Vec<u32> {
     signed.iter().flat_map(|&high| signed.iter().map(move |&low| u32::from(high) << 16 | u32::from(low))).collect()
 }
 
-fn at_once_as_over_f32<T: Element>(nan: u32) {
+fn at_once_as_over_f32<T: Words>(nan: u32) {
     let m = Lone::new(2, 1, T::DTYPE.lanes() as u64, Epoch(0));
     let words = words();
     for (i, &a) in words.iter().enumerate() {
         for &b in words.iter().skip(i % 7).step_by(7) {
-            let over_f32 = T::narrow(&m, T::add(&m, T::widen(&m, a), T::widen(&m, b)));
-            assert_eq!(T::add_words(&m, a, b), over_f32, "{a:#x} + {b:#x}");
-            assert_eq!(T::add_words(&m, b, a), over_f32, "{b:#x} + {a:#x}");
-            assert_eq!(sum::<_, T, 2>(&m, [Pack([a; 4]), Pack([b; 4])]), Pack([over_f32; 4]));
+            let over_f32 = T::narrow(&m, T::widen(&m, a).zip(T::widen(&m, b), |a, b| m.add_f32(a, b)));
+            assert_eq!(T::add(&m, a, b), over_f32, "{a:#x} + {b:#x}");
+            assert_eq!(T::add(&m, b, a), over_f32, "{b:#x} + {a:#x}");
+            assert_eq!(Sum::<T>::reduce::<_, 2>(&m, [Pack([a; 4]), Pack([b; 4])]), Pack([over_f32; 4]));
         }
     }
     // The NaN that a GPU gives, and not one of those that went in.
-    assert_eq!(T::add_words(&m, u32::MAX, 0), nan);
-    assert_eq!(T::add_words(&m, 0, u32::MAX - 1), nan);
+    assert_eq!(T::add(&m, u32::MAX, 0), nan);
+    assert_eq!(T::add(&m, 0, u32::MAX - 1), nan);
 }
 
 #[test]
 fn two_words_are_added_as_over_f32() {
-    at_once_as_over_f32::<F32>(0x7fff_ffff);
-    at_once_as_over_f32::<F16>(0x7fff_7fff);
-    at_once_as_over_f32::<Bf16>(0x7fff_7fff);
+    at_once_as_over_f32::<f32>(0x7fff_ffff);
+    at_once_as_over_f32::<half::f16>(0x7fff_7fff);
+    at_once_as_over_f32::<half::bf16>(0x7fff_7fff);
+}
+
+/// Every number of 8 bits, its neighbours in f32, and what lies half-way between two: as the oracle has it, which knows no bit tricks.
+#[test]
+fn numbers_of_8_bits_are_widened_and_rounded_as_their_values_say() {
+    fn of<T: Words<Wide = [f32; 4]>>() {
+        let m = Lone::new(2, 1, T::DTYPE.lanes() as u64, Epoch(0));
+        let numbers: Vec<f32> = (0..=u8::MAX)
+            .map(|bits| {
+                let [first, .., last] = T::widen(&m, u32::from(bits) << 24 | u32::from(bits));
+                let value = decode(T::DTYPE, bits.into());
+                assert!(
+                    f64::from(first) == value || first.is_nan() && value.is_nan(),
+                    "{bits:#x}: {first}, not {value}"
+                );
+                assert!(
+                    first.to_bits() == last.to_bits() && (first.is_nan() || first.is_sign_negative() == (bits > 0x7f))
+                );
+                first
+            })
+            .collect();
+        let pairs = numbers.iter().zip(numbers.iter().skip(1)).map(|(&a, &b)| f32::midpoint(a, b));
+        let others =
+            [0.0, f32::MIN_POSITIVE, 1e-9, 449.0, 480.0, 57345.0, 65536.0, 1e30, f32::MAX, f32::INFINITY, f32::NAN];
+        for value in numbers.iter().copied().chain(pairs).chain(others) {
+            for value in [value, value.next_up(), value.next_down()] {
+                for value in [value, -value] {
+                    let (got, want) = (T::narrow(&m, [value; 4]), encode(T::DTYPE, value.into()) as u32);
+                    assert_eq!(got, want * 0x0101_0101, "{value:e}");
+                }
+            }
+        }
+    }
+    of::<E4m3>();
+    of::<E5m2>();
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use allfold::{Algorithm, Dtype, Epoch, InputMode, MAX_RANKS, Phase, Rank, Ranks, Stop, Why};
+use allfold::{Algorithm, Dtype, Epoch, InputMode, MAX_RANKS, Phase, Rank, Ranks, ReduceOp, Stop, Why};
 use allfold_kernels::protocol::signature::{Call, Collective, Signature, untold};
 
 #[test]
@@ -47,13 +47,12 @@ fn sets_of_ranks_are_read_from_bytes_and_listed_in_order() {
 fn what_ranks_tell_of_a_call_is_read_as_it_was_written_and_none_of_another_call() {
     let mut seen = HashSet::new();
     let grids = [(1, 1), (256, 1024), (255, 32)];
-    for (dtype, algorithm) in
-        Dtype::ALL.into_iter().flat_map(|dtype| Algorithm::ALL.map(|algorithm| (dtype, algorithm)))
-    {
+    let dtypes = Dtype::ALL.into_iter().flat_map(|dtype| ReduceOp::ALL.map(|op| (dtype, op)));
+    for ((dtype, op), algorithm) in dtypes.flat_map(|of| Algorithm::ALL.map(|algorithm| (of, algorithm))) {
         for (input, (blocks, threads)) in InputMode::ALL.into_iter().flat_map(|input| grids.map(|grid| (input, grid))) {
             for (elems, protocol) in [(1, 0), (1, 0x1ff), ((1 << 48) - 1, 1)] {
                 let collective = Collective::AllReduce;
-                let call = Call { collective, elems, dtype, algorithm, input, blocks, threads, protocol };
+                let call = Call { collective, elems, dtype, op, algorithm, input, blocks, threads, protocol };
                 let signature = call.signature();
                 assert!(seen.insert(signature.0), "{call:?}");
                 assert_eq!(Call::of(signature), Some(call));

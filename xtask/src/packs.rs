@@ -1,6 +1,7 @@
 //! Packs: host/ptx as it is committed, and its text. `host/src/cuda/ptx/pack.rs` reads the same, and says why they are as they are.
 //!
-//! A pack is a tar archive in one frame of zstd, so `tar --zstd -xf host/ptx/f32.tar.zst` reads it too. The same text gives the same bytes, with the
+//! A pack is a tar archive in one frame of zstd, so `tar --zstd -xf host/ptx/f32.tar.zst` reads it too; the text in it has the names of
+//! [`relative`]. The same text gives the same bytes, with the
 //! version of zstd that Cargo.lock pins: the archive names nobody and no time, and one thread compresses a frame.
 
 use std::collections::BTreeMap;
@@ -14,6 +15,9 @@ use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
 use crate::shell;
+
+#[path = "../../host/src/cuda/ptx/relative.rs"]
+pub mod relative;
 
 /// What a pack's name ends in.
 const EXTENSION: &str = ".tar.zst";
@@ -125,12 +129,13 @@ pub fn unpack(packs: &Packs) -> Result<Files> {
             let mut file = file.with_context(|| format!("host/ptx/{name}: no archive"))?;
             let path = file.path()?.into_owned();
             let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-            if !plain || path.extension() != Some(OsStr::new("ptx")) || pack_of(&path) != *name {
+            if !plain || path.extension() != Some(OsStr::new(relative::EXTENSION)) || pack_of(&path) != *name {
                 bail!("host/ptx/{name}: {} does not belong there", path.display());
             }
-            let mut text = String::new();
-            file.read_to_string(&mut text).with_context(|| format!("host/ptx/{name}: {}", path.display()))?;
-            files.insert(path, text);
+            let place = || format!("host/ptx/{name}: {}", path.display());
+            let mut packed = String::new();
+            file.read_to_string(&mut packed).with_context(place)?;
+            files.insert(path.with_extension("ptx"), relative::decode(&packed).with_context(place)?);
         }
     }
     Ok(files)
@@ -147,13 +152,17 @@ pub fn pack_of(path: &Path) -> String {
 fn compress(files: &[(&Path, &str)]) -> Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     for (path, text) in files {
+        let packed = relative::encode(text).with_context(|| path.display().to_string())?;
+        if relative::decode(&packed)? != *text {
+            bail!("{}: its names are not those that build-ptx gives", path.display());
+        }
         let mut header = tar::Header::new_ustar();
-        header.set_size(text.len() as u64);
+        header.set_size(packed.len() as u64);
         header.set_mode(0o644);
         header.set_mtime(0);
         header.set_uid(0);
         header.set_gid(0);
-        archive.append_data(&mut header, path, text.as_bytes())?;
+        archive.append_data(&mut header, path.with_extension(relative::EXTENSION), packed.as_bytes())?;
     }
     let mut compressor = Compressor::new(LEVEL)?;
     compressor.set_parameter(CParameter::WindowLog(WINDOW_LOG))?;
@@ -190,9 +199,9 @@ mod tests {
             unpack(&Packs::from([(name.to_string(), bytes.to_vec())])).expect_err("refused").to_string()
         };
         assert!(refused("f32.tar.zst", &bytes[..bytes.len() - 1]).contains("f32.tar.zst: no frame"));
-        assert!(refused("f16.tar.zst", bytes).contains("sm_90/f32.ptx does not belong there"));
-        let other = compress(&[(Path::new("sm_90/f32.txt"), "text")]).unwrap();
-        assert!(refused("f32.tar.zst", &other).contains("sm_90/f32.txt does not belong there"));
+        assert!(refused("f16.tar.zst", bytes).contains("sm_90/f32.relative does not belong there"));
+        let names = pack(&files(&[("sm_90/f32.ptx", "%r7")])).expect_err("refused").to_string();
+        assert!(names.contains("f32.tar.zst"), "{names}");
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use allfold_kernels::protocol::abi::{Dtype, Rank};
+use allfold_kernels::protocol::abi::{Dtype, Rank, ReduceOp};
 
 use super::{Backend, Communicator, of_backend};
 use crate::buffers::{RankBuffers, RawBuffers};
 use crate::counters::{Counters, LongestWait};
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::options::{CallOptions, ReduceOp};
+use crate::options::CallOptions;
 use crate::plan::Plan;
 use crate::reach::Registered;
 use crate::trace::{self, BlockTrace};

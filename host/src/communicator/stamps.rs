@@ -1,5 +1,6 @@
 //! Stamps: inputs that the ranks fill in themselves and sums that they compare themselves, for runs on new input in each call.
 
+use allfold_kernels::protocol::abi::ReduceOp;
 use allfold_kernels::protocol::status::FirstWrong;
 
 use super::{Backend, Communicator};
@@ -62,7 +63,7 @@ impl Communicator {
         let raw = self.raw_of(buffers)?;
         let raw = &raw[..buffers.len()];
         self.check_place(raw)?;
-        let request = Request::of(self.members, T::DTYPE, raw, Registered::No)?;
+        let request = Request::of(self.members, T::DTYPE, ReduceOp::Sum, raw, Registered::No)?;
         if request.elems == 0 {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use allfold_kernels::protocol::abi::{Algorithm, Dtype, KernelArgs};
 use allfold_kernels::protocol::delayed::Delayed;
-use allfold_kernels::protocol::element::{Bf16, Element, F16, F32, I32};
+use allfold_kernels::protocol::element::{Any, E4m3, E5m2, Element};
 use allfold_kernels::protocol::exchange::exchange;
 use allfold_kernels::protocol::machine::Machine;
 use allfold_kernels::protocol::one_pass::one_pass;
@@ -31,10 +31,15 @@ pub(super) fn run(kernel: Kernel, dtype: Dtype, args: &KernelArgs, m: &Cpu<'_>) 
         return;
     }
     match dtype {
-        Dtype::F32 => run_typed::<F32>(kernel, args, m),
-        Dtype::F16 => run_typed::<F16>(kernel, args, m),
-        Dtype::Bf16 => run_typed::<Bf16>(kernel, args, m),
-        Dtype::I32 => run_typed::<I32>(kernel, args, m),
+        Dtype::F32 => run_typed::<Any<f32>>(kernel, args, m),
+        Dtype::F16 => run_typed::<Any<half::f16>>(kernel, args, m),
+        Dtype::Bf16 => run_typed::<Any<half::bf16>>(kernel, args, m),
+        Dtype::F64 => run_typed::<Any<f64>>(kernel, args, m),
+        Dtype::E4m3 => run_typed::<Any<E4m3>>(kernel, args, m),
+        Dtype::E5m2 => run_typed::<Any<E5m2>>(kernel, args, m),
+        Dtype::I8 | Dtype::U8 => run_typed::<Any<i8>>(kernel, args, m),
+        Dtype::I32 | Dtype::U32 => run_typed::<Any<i32>>(kernel, args, m),
+        Dtype::I64 | Dtype::U64 => run_typed::<Any<i64>>(kernel, args, m),
     }
 }
 
@@ -53,7 +58,12 @@ fn all_reduce<T: Element>(algorithm: Algorithm, args: &KernelArgs, m: &Cpu<'_>) 
     }
     match args.delay_one_in {
         0 => of_world::<_, T>(algorithm, args, m),
-        one_in => of_world::<_, T>(algorithm, args, &Delayed { machine: *m, nanoseconds: args.delay_ns, one_in }),
+        // Of bf16 alone, as `setup` sees to.
+        one_in => of_world::<_, Any<half::bf16>>(
+            algorithm,
+            args,
+            &Delayed { machine: *m, nanoseconds: args.delay_ns, one_in },
+        ),
     }
 }
 
@@ -64,7 +74,7 @@ fn apart(kernel: impl FnOnce()) {
 }
 
 fn of_world<M: Machine, T: Element>(algorithm: Algorithm, args: &KernelArgs, m: &M) {
-    let protocol = Protocol::decode(args.protocol);
+    let protocol = Protocol::decode(args.protocol.into());
     macro_rules! worlds {
         ($($W:literal)*) => {
             match (algorithm, args.world) {

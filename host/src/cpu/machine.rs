@@ -6,7 +6,7 @@
 //! Long: so that the whole machine is in one file.
 
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use allfold_kernels::protocol::abi::{
@@ -20,6 +20,7 @@ use allfold_kernels::protocol::epoch::{self, Epoch};
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::mark::{Mark, marks_offset_bytes};
 use allfold_kernels::protocol::push::Cursor;
+use allfold_kernels::protocol::reduction::Reduction;
 use allfold_kernels::protocol::signature::Signature;
 use allfold_kernels::protocol::status::{Board, LongestWait, Ranks, Why};
 use allfold_kernels::protocol::wait::refuse;
@@ -142,10 +143,19 @@ impl<'a> Cpu<'a> {
         self.args.landing + u64::from(landing_slot(self.rank(), emitter)) * self.args.landing_slot_bytes
     }
 
-    fn st_elem_at<T: Element>(&self, address: u64, word: u32) {
+    fn st_elem_at<T: Element>(&self, address: u64, value: Pack) {
+        let word = value.0[0];
         match T::DTYPE {
-            Dtype::F32 | Dtype::I32 => {
+            Dtype::F64 | Dtype::I64 | Dtype::U64 => {
                 // SAFETY: an element of a region of `args`, aligned to itself. In a call it is accessed only atomically.
+                unsafe { AtomicU64::from_ptr(address as *mut u64) }.store(value.double(0), Ordering::Relaxed);
+            }
+            Dtype::E4m3 | Dtype::E5m2 | Dtype::I8 | Dtype::U8 => {
+                // SAFETY: as above.
+                unsafe { AtomicU8::from_ptr(address as *mut u8) }.store(word as u8, Ordering::Relaxed);
+            }
+            Dtype::F32 | Dtype::I32 | Dtype::U32 => {
+                // SAFETY: as above.
                 unsafe { AtomicU32::from_ptr(address as *mut u32) }.store(word, Ordering::Relaxed);
             }
             Dtype::F16 | Dtype::Bf16 => {
@@ -193,6 +203,10 @@ impl Machine for Cpu<'_> {
     #[inline]
     fn landing_shared_packs(&self) -> u32 {
         self.args.landing_shared_packs
+    }
+    #[inline]
+    fn reduction(&self) -> Reduction {
+        Reduction(self.args.reduction)
     }
     #[inline]
     fn aligned(&self) -> bool {
@@ -334,8 +348,19 @@ impl Machine for Cpu<'_> {
     fn ld_elem<T: Element>(&self, region: Region, owner: Rank, elem: u64) -> Pack {
         let address = self.base(region, owner) + elem * T::DTYPE.bytes() as u64;
         let word = match T::DTYPE {
-            // SAFETY: an element of `owner`'s region, aligned to itself. In a call it is accessed only atomically.
-            Dtype::F32 | Dtype::I32 => unsafe { AtomicU32::from_ptr(address as *mut u32) }.load(Ordering::Relaxed),
+            Dtype::F64 | Dtype::I64 | Dtype::U64 => {
+                // SAFETY: an element of `owner`'s region, aligned to itself. In a call it is accessed only atomically.
+                let double = unsafe { AtomicU64::from_ptr(address as *mut u64) }.load(Ordering::Relaxed);
+                return Pack::of_doubles([double, 0]);
+            }
+            Dtype::E4m3 | Dtype::E5m2 | Dtype::I8 | Dtype::U8 => {
+                // SAFETY: as above.
+                unsafe { AtomicU8::from_ptr(address as *mut u8) }.load(Ordering::Relaxed).into()
+            }
+            Dtype::F32 | Dtype::I32 | Dtype::U32 => {
+                // SAFETY: as above.
+                unsafe { AtomicU32::from_ptr(address as *mut u32) }.load(Ordering::Relaxed)
+            }
             Dtype::F16 | Dtype::Bf16 => {
                 // SAFETY: as above.
                 unsafe { AtomicU16::from_ptr(address as *mut u16) }.load(Ordering::Relaxed).into()
@@ -346,7 +371,7 @@ impl Machine for Cpu<'_> {
     #[inline]
     fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack) {
         let address = self.base(region, self.rank()) + elem * T::DTYPE.bytes() as u64;
-        self.st_elem_at::<T>(address, value.0[0]);
+        self.st_elem_at::<T>(address, value);
     }
 
     #[inline]
@@ -382,15 +407,17 @@ impl Machine for Cpu<'_> {
     #[inline]
     fn give_elem<T: Element>(&self, owner: Rank, elem: u64, value: Pack) {
         let address = self.output_of(owner) + elem * T::DTYPE.bytes() as u64;
-        self.st_elem_at::<T>(address, value.0[0]);
+        self.st_elem_at::<T>(address, value);
     }
 
     #[inline]
-    fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch) {
+    fn add_wrong(&self, count: u64, elem: u64, bits: u64, epoch: Epoch) {
         self.word(self.args.workspace, WRONG_OFFSET_BYTES).fetch_add(count, Ordering::Relaxed);
-        let [first, call] = [0, 8].map(|offset| self.word(self.args.workspace, FIRST_WRONG_OFFSET_BYTES + offset));
+        let [first, value, call] =
+            [0, 8, 16].map(|offset| self.word(self.args.workspace, FIRST_WRONG_OFFSET_BYTES + offset));
         if call.load(Ordering::Relaxed) == 0 {
-            first.store(elem << 32 | u64::from(bits), Ordering::Relaxed);
+            first.store(elem, Ordering::Relaxed);
+            value.store(bits, Ordering::Relaxed);
             call.store(epoch.0.wrapping_add(1), Ordering::Relaxed);
         }
     }

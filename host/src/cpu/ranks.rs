@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use allfold_kernels::protocol::abi::{
-    Algorithm, Dtype, FIRST_WRONG_OFFSET_BYTES, KernelArgs, MAX_BLOCKS, MAX_RANKS, WRONG_OFFSET_BYTES, WorkspaceLayout,
+    Algorithm, Dtype, FIRST_WRONG_OFFSET_BYTES, FIRST_WRONG_WORDS, KernelArgs, MAX_BLOCKS, MAX_RANKS,
+    WRONG_OFFSET_BYTES, WorkspaceLayout,
 };
 use allfold_kernels::protocol::epoch::Epoch;
 
@@ -285,9 +286,9 @@ impl CpuRanks {
         Ok(self.areas.local().map(|area| area.word(WRONG_OFFSET_BYTES).load(Ordering::Relaxed)).collect())
     }
 
-    /// The two words of each local rank about its first wrong element.
-    pub(crate) fn first_wrong(&self) -> Result<Vec<[u64; 2]>> {
+    /// The words of each local rank about its first wrong element.
+    pub(crate) fn first_wrong(&self) -> Result<Vec<[u64; FIRST_WRONG_WORDS]>> {
         let word = |area: &Area, offset| area.word(FIRST_WRONG_OFFSET_BYTES + offset).load(Ordering::Relaxed);
-        Ok(self.areas.local().map(|area| [word(area, 0), word(area, 8)]).collect())
+        Ok(self.areas.local().map(|area| std::array::from_fn(|at| word(area, 8 * at))).collect())
     }
 }

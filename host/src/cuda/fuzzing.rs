@@ -1,7 +1,8 @@
-//! What fuzzing asks of what ranks tell of their GPUs, and of the text of PTX files. See `crate::fuzzing`.
+//! What fuzzing asks of what ranks tell of their GPUs, and of the text of PTX files, packed or not. See `crate::fuzzing`.
 
 use super::connect::Told;
-use super::ptx::{entry, header, version};
+use super::ptx::{entry, header, relative, version};
+use crate::fuzzing::canonical;
 
 /// What a rank tells of its GPU.
 pub(crate) fn gpu(bytes: &[u8]) {
@@ -14,9 +15,11 @@ pub(crate) fn gpu_seed() -> Vec<u8> {
     b"2a00\nNVIDIA H200\n66\n1 2 3 4 5 6".to_vec()
 }
 
-/// A name on the first line, and a file of PTX: what is cut out of the file is there, and found again in what is put together of it.
+/// A name on the first line, and a file of PTX: what is cut out of the file is there, and found again in what is put together of it. Read as a
+/// pack's, it is what is packed again.
 pub(crate) fn ptx(bytes: &[u8]) {
     let all = String::from_utf8_lossy(bytes);
+    canonical(all.as_bytes(), |_| relative::decode(&all).ok(), |text| relative::encode(text).expect("text").into());
     let (name, text) = all.split_once('\n').unwrap_or(("", &all));
     let head = header(text);
     assert!(text.starts_with(head) && !head.contains(".visible .entry "));

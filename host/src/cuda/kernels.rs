@@ -1,7 +1,7 @@
 //! The kernels of a communicator, loaded on one GPU before its first call.
 
-use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
-use allfold_kernels::protocol::entry_point::{EntryPoint, Form};
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode, ReduceOp};
+use allfold_kernels::protocol::entry_point::{Does, EntryPoint, Form};
 use allfold_kernels::protocol::preset::Preset;
 
 use super::device::Device;
@@ -95,20 +95,24 @@ fn declared(options: &Options, members: Members) -> Vec<EntryPoint> {
     let world = members.world;
     let mut all = Vec::new();
     for &dtype in &options.dtypes {
+        let ops = ReduceOp::ALL.into_iter().filter(|&op| options.declares(op)).map(|op| (dtype, op));
         if world == 1 {
-            all.push(all_reduce(dtype, Algorithm::OneShot, InputMode::Registered, options, world));
+            all.extend(ops.map(|of| all_reduce(of, Algorithm::OneShot, InputMode::Registered, options, world)));
         } else {
             for (algorithm, input, protocol) in plan::forms(options, world) {
-                all.push(all_reduce(dtype, algorithm, input, options, world));
-                if reads_rows(options, members) && input == InputMode::Registered && !algorithm.pushes() {
-                    all.push(captured(dtype, algorithm, world));
+                for of in ops.clone() {
+                    all.push(all_reduce(of, algorithm, input, options, world));
+                    if reads_rows(options, members) && input == InputMode::Registered && !algorithm.pushes() {
+                        all.push(captured(of, algorithm, world));
+                    }
                 }
                 if input == InputMode::Memcpy && algorithm.has_any_protocol() && protocol.alternates() {
-                    all.push(EntryPoint::Stage(dtype));
+                    all.push(EntryPoint::Stage(dtype.kernels()));
                 }
             }
         }
         if options.stamps {
+            let dtype = dtype.kernels();
             all.extend([EntryPoint::FillStamps(dtype), EntryPoint::CheckStamps(dtype)]);
         }
     }
@@ -121,8 +125,8 @@ pub(super) fn reads_rows(options: &Options, members: Members) -> bool {
 }
 
 /// The kernel of an all-reduce that finds the buffers of all ranks in a row.
-pub(super) fn captured(dtype: Dtype, algorithm: Algorithm, world: u32) -> EntryPoint {
-    EntryPoint::AllReduce { dtype, algorithm, form: Form::Captured, world }
+pub(super) fn captured((dtype, op): (Dtype, ReduceOp), algorithm: Algorithm, world: u32) -> EntryPoint {
+    EntryPoint::AllReduce { dtype: dtype.kernels(), does: Does::of(dtype, op), algorithm, form: Form::Captured, world }
 }
 
 /// Whether a kernel that decodes nothing does what `options` say: a two-shot's with one staging bank as with two.
@@ -143,13 +147,15 @@ fn same_as(options: &Options, algorithm: Algorithm, input: InputMode) -> InputMo
 
 /// The kernel of an all-reduce. One rank alone meets no protocol: it has the same kernel in all of them.
 pub(super) fn all_reduce(
-    dtype: Dtype,
+    (dtype, op): (Dtype, ReduceOp),
     algorithm: Algorithm,
     input: InputMode,
     options: &Options,
     world: u32,
 ) -> EntryPoint {
+    let does = Does::of(dtype, op);
     let form = match (options.stressed(), options.protocol, options.custom) {
+        _ if does == Does::AnyOp => Form::Any,
         _ if world == 1 => Form::Own(input),
         (true, ..) => Form::Stress,
         (false, Preset::Allfold, None) if is_compiled(options, algorithm, same_as(options, algorithm, input)) => {
@@ -158,5 +164,5 @@ pub(super) fn all_reduce(
         _ if !algorithm.has_any_protocol() => Form::Own(input),
         (false, ..) => Form::Any,
     };
-    EntryPoint::AllReduce { dtype, algorithm, form, world }
+    EntryPoint::AllReduce { dtype: dtype.kernels(), does, algorithm, form, world }
 }

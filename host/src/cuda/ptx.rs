@@ -11,6 +11,7 @@ use crate::cuda::DriverError;
 use crate::error::{Error, Result};
 
 mod pack;
+pub(super) mod relative;
 
 use pack::Unpacked;
 
@@ -127,26 +128,36 @@ pub(super) fn entry<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use allfold_kernels::protocol::abi::{Algorithm, Dtype, InputMode};
-    use allfold_kernels::protocol::entry_point::Form;
+    use allfold_kernels::protocol::entry_point::{Does, Form};
     use allfold_kernels::protocol::preset::Preset;
 
     use super::*;
 
     fn every_entry_point() -> Vec<EntryPoint> {
         let mut all = Vec::new();
-        for dtype in Dtype::ALL {
+        for dtype in Dtype::ALL.into_iter().filter(|&dtype| dtype.kernels() == dtype) {
             all.extend([EntryPoint::Stage(dtype), EntryPoint::FillStamps(dtype), EntryPoint::CheckStamps(dtype)]);
             for algorithm in Algorithm::ALL {
+                let captured = (!algorithm.pushes()).then_some(Form::Captured);
+                for form in captured.into_iter().chain([Form::Any]) {
+                    let alone = (form, algorithm) == (Form::Any, Algorithm::OneShot);
+                    let worlds = if alone { 1..=8 } else { 2..=8 };
+                    for world in worlds.filter(|&world| algorithm.takes(world)) {
+                        all.push(EntryPoint::AllReduce { dtype, does: Does::AnyOp, algorithm, form, world });
+                    }
+                }
+                if !dtype.has_sums() {
+                    continue;
+                }
                 let has = |input: &InputMode| Preset::Allfold.protocol(algorithm, *input).is_some();
                 let own = InputMode::ALL.into_iter().filter(has).map(Form::Own);
                 let any = algorithm.has_any_protocol().then_some(Form::Any);
                 let delayed = (dtype == Dtype::Bf16).then_some(Form::Stress);
-                let captured = (!algorithm.pushes()).then_some(Form::Captured);
                 for form in own.chain(any).chain(delayed).chain(captured) {
                     let alone = (form, algorithm) == (Form::Own(InputMode::Registered), Algorithm::OneShot);
                     let worlds = if alone { 1..=8 } else { 2..=8 };
                     for world in worlds.filter(|&world| algorithm.takes(world)) {
-                        all.push(EntryPoint::AllReduce { dtype, algorithm, form, world });
+                        all.push(EntryPoint::AllReduce { dtype, does: Does::Sums, algorithm, form, world });
                     }
                 }
             }

@@ -217,14 +217,14 @@ impl CudaRanks {
         let world = self.limits.world;
         let name = match peers {
             Peers::Local | Peers::At { .. } => {
-                kernels::all_reduce(request.dtype, plan.algorithm, plan.input, &self.options, world)
+                kernels::all_reduce((request.dtype, request.op), plan.algorithm, plan.input, &self.options, world)
             }
-            Peers::Row(_) => kernels::captured(request.dtype, plan.algorithm, world),
+            Peers::Row(_) => kernels::captured((request.dtype, request.op), plan.algorithm, world),
         };
         if plan.stages() {
             for ((rank, b), args) in self.ranks.iter().zip(buffers).zip(args) {
                 if plan.protocol.alternates() {
-                    let stage = rank.kernels.get(EntryPoint::Stage(request.dtype))?;
+                    let stage = rank.kernels.get(EntryPoint::Stage(request.dtype.kernels()))?;
                     let start = self.start(stage, plan.threads);
                     // SAFETY: the caller's promise; the kernel writes this rank's staging only.
                     unsafe { launch(&stage.function, grid, start, stream(b)?, args) }?;
@@ -258,7 +258,8 @@ impl CudaRanks {
     /// # Safety
     /// As for [`CudaRanks::all_reduce`].
     pub(crate) unsafe fn stamps(&self, check: bool, request: &Request, buffers: &[RawBuffers<'_>]) -> Result<()> {
-        let name = if check { EntryPoint::CheckStamps(request.dtype) } else { EntryPoint::FillStamps(request.dtype) };
+        let dtype = request.dtype.kernels();
+        let name = if check { EntryPoint::CheckStamps(dtype) } else { EntryPoint::FillStamps(dtype) };
         for ((rank, b), args) in self.ranks.iter().zip(buffers).zip(self.workspaces.local(request, buffers)) {
             // SAFETY: the kernel touches this rank's buffers, which live by the caller's promise, and its workspace.
             unsafe { launch(&rank.kernels.get(name)?.function, STAMP_GRID, Start::InOrder, stream(b)?, args) }?;

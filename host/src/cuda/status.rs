@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use allfold_kernels::protocol::abi::{
-    FIRST_WRONG_OFFSET_BYTES, GONE_OFFSET_BYTES, HOST_BOARD_WORDS, MAX_RANKS, MISSING_OFFSET_BYTES, STOP_OFFSET_BYTES,
-    WAITED_OFFSET_BYTES, WRONG_OFFSET_BYTES, call_offset_bytes, flag_offset_bytes,
+    FIRST_WRONG_OFFSET_BYTES, FIRST_WRONG_WORDS, GONE_OFFSET_BYTES, HOST_BOARD_WORDS, MAX_RANKS, MISSING_OFFSET_BYTES,
+    STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES, WRONG_OFFSET_BYTES, call_offset_bytes, flag_offset_bytes,
 };
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::status::{LongestWait, Ranks, Stop};
@@ -136,12 +136,12 @@ impl CudaRanks {
         self.ranks.iter().map(word).collect()
     }
 
-    /// The two words of each rank about its first wrong element.
-    pub(crate) fn first_wrong(&self) -> Result<Vec<[u64; 2]>> {
+    /// The words of each rank about its first wrong element.
+    pub(crate) fn first_wrong(&self) -> Result<Vec<[u64; FIRST_WRONG_WORDS]>> {
         let first = FIRST_WRONG_OFFSET_BYTES;
         let words = |rank| {
-            let words = Words::read(rank, first, first + 16)?;
-            Ok([words.at(first), words.at(first + 8)])
+            let words = Words::read(rank, first, first + 8 * FIRST_WRONG_WORDS)?;
+            Ok(std::array::from_fn(|word| words.at(first + 8 * word)))
         };
         self.ranks.iter().map(words).collect()
     }

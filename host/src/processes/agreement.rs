@@ -1,6 +1,6 @@
 //! What has to be the same on all ranks, as text that each tells the others. Whatever a plan depends on is in it.
 
-use allfold_kernels::protocol::abi::{Algorithm, Dtype, WorkspaceLayout};
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, ReduceOp, WorkspaceLayout};
 
 use super::{Meeting, host};
 use crate::error::{Error, Result};
@@ -31,6 +31,7 @@ fn of_options(options: &Options) -> Description {
         delays, // How long is a rank's own; but where there are any, paths are not tried.
         trace,
         dtypes,
+        ops,
         inputs,
         algorithms,
         tuning,
@@ -49,6 +50,7 @@ fn of_options(options: &Options) -> Description {
         self_test,
     } = options;
     let dtypes = Dtype::ALL.into_iter().filter(|dtype| dtypes.contains(dtype)).map(Dtype::name);
+    let ops = ReduceOp::ALL.into_iter().filter(|&op| op != ReduceOp::Sum && ops.contains(&op)).map(ReduceOp::name);
     let algorithms = Algorithm::ALL.into_iter().filter(|algorithm| algorithms.contains(algorithm)).map(Algorithm::name);
     let or_default = |number: Option<u64>| number.map_or("the default".to_owned(), |number| number.to_string());
     vec![
@@ -57,6 +59,7 @@ fn of_options(options: &Options) -> Description {
         ("Options::delays", if delays.is_some() { "some" } else { "none" }.to_owned()),
         ("Options::trace", trace.to_string()),
         ("Options::dtypes", format!("[{}]", dtypes.collect::<Vec<_>>().join(", "))),
+        ("Options::ops", format!("[{}]", ops.collect::<Vec<_>>().join(", "))),
         // In order: the first is what a call gets that asks for none.
         ("Options::inputs", format!("[{}]", inputs.iter().map(|input| input.name()).collect::<Vec<_>>().join(", "))),
         ("Options::algorithms", format!("[{}]", algorithms.collect::<Vec<_>>().join(", "))),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use allfold_kernels::protocol::abi::{Algorithm, Dtype, MAX_RANKS};
+use allfold_kernels::protocol::abi::{Algorithm, Dtype, MAX_RANKS, ReduceOp};
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::soundness::Soundness;
 use allfold_kernels::protocol::status::Stop;
@@ -66,7 +66,7 @@ pub(crate) fn calls(options: &Options, limits: &Limits, rows: &[Row]) -> Vec<Tri
         let call = trials.len() as u32;
         let pattern = Pattern { dtype, world, call };
         let (elems, bytes) = (pattern.elems() as u64, pattern.bytes() as u64);
-        let request = Request { dtype, elems, bytes, in_place: false, aligned: true };
+        let request = Request { dtype, op: ReduceOp::Sum, elems, bytes, in_place: false, aligned: true };
         let plan = options.inputs.iter().find_map(|&input| {
             let call = CallOptions { algorithm: Some(algorithm), input: Some(input), ..CallOptions::default() };
             let plan = Plan::choose(&request, &call, options, limits, rows).ok()?;

@@ -1,11 +1,14 @@
 //! What host and device must agree on. A number that both sides use is here, or in
-//! `arguments.rs` or `workspace.rs` and passed on here.
+//! `arguments.rs`, `dtype.rs`, `reduction.rs` or `workspace.rs` and passed on here.
 
 pub use super::arguments::{KernelArgs, ROW_WORDS};
+pub use super::dtype::Dtype;
+pub use super::reduction::{ReduceOp, Reduction};
 pub use super::workspace::{
-    FIRST_WRONG_OFFSET_BYTES, FLAGS_BYTES, GENERATIONS, GONE_OFFSET_BYTES, Generation, LANDING_SHARED_PACKS,
-    MISSING_OFFSET_BYTES, SIGNAL_BYTES, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES, WRONG_OFFSET_BYTES, WorkspaceLayout,
-    call_offset_bytes, cursor_offset_bytes, epoch_offset_bytes, first_words, flag_offset_bytes, landing_slot, step_to,
+    FIRST_WRONG_OFFSET_BYTES, FIRST_WRONG_WORDS, FLAGS_BYTES, GENERATIONS, GONE_OFFSET_BYTES, Generation,
+    LANDING_SHARED_PACKS, MISSING_OFFSET_BYTES, SIGNAL_BYTES, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES,
+    WRONG_OFFSET_BYTES, WorkspaceLayout, call_offset_bytes, cursor_offset_bytes, epoch_offset_bytes, first_words,
+    flag_offset_bytes, landing_slot, step_to,
 };
 
 /// Most ranks that one communicator can have.
@@ -22,56 +25,6 @@ pub const AREA_ALIGN_BYTES: usize = 128;
 /// The number of one rank of a communicator, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rank(pub u32);
-
-/// Element type of a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum Dtype {
-    /// IEEE binary32.
-    F32,
-    /// IEEE binary16, summed in f32.
-    F16,
-    /// bfloat16, summed in f32.
-    Bf16,
-    /// 32-bit integer; sums wrap.
-    I32,
-}
-
-impl Dtype {
-    /// Every dtype there is.
-    pub const ALL: [Dtype; 4] = [Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::I32];
-
-    /// Bytes of one element.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Dtype::F32 | Dtype::I32 => 4,
-            Dtype::F16 | Dtype::Bf16 => 2,
-        }
-    }
-
-    /// Elements of one pack.
-    pub const fn lanes(self) -> usize {
-        PACK_BYTES / self.bytes()
-    }
-
-    /// The name that users and entry points have for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Dtype::F32 => "f32",
-            Dtype::F16 => "f16",
-            Dtype::Bf16 => "bf16",
-            Dtype::I32 => "i32",
-        }
-    }
-
-    /// Packs of a landing slot that a pack of data takes: two where each word has a flag beside it.
-    pub const fn landing_packs(self) -> u32 {
-        match self {
-            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => 1,
-            Dtype::I32 => 2,
-        }
-    }
-}
 
 /// How an all-reduce is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

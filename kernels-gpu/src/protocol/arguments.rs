@@ -37,8 +37,10 @@ pub struct KernelArgs {
     pub aligned: u16,
     /// 1 when the next kernel of the stream may become resident while this one runs, else 0.
     pub early: u16,
-    /// The protocol, encoded by [`super::spec::Protocol::encode`]; read by the kernels of the presets only.
-    pub protocol: u32,
+    /// The protocol, encoded by [`super::spec::Protocol::encode`]; read by the kernels of the presets, and by those of any operation.
+    pub protocol: u16,
+    /// The operation, as [`Reduction`](super::reduction::Reduction) has it; read by the kernels of any operation only.
+    pub reduction: u16,
     /// Start of this rank's slot, in generation 0, on each of the others, by [`step_to`](super::abi::step_to).
     pub landings: [u64; MAX_RANKS - 1],
     /// Bytes of a landing slot.

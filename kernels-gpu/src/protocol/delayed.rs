@@ -9,6 +9,7 @@ use super::epoch::Epoch;
 use super::machine::{Landing, Machine, Pack, Region};
 use super::mark::Mark;
 use super::push::Cursor;
+use super::reduction::Reduction;
 use super::signature::Signature;
 use super::status::{Board, LongestWait, Ranks};
 
@@ -86,6 +87,10 @@ impl<M: Machine> Machine for Delayed<M> {
     #[inline(always)]
     fn elems(&self) -> u64 {
         self.machine.elems()
+    }
+    #[inline(always)]
+    fn reduction(&self) -> Reduction {
+        self.machine.reduction()
     }
     #[inline(always)]
     fn aligned(&self) -> bool {
@@ -264,7 +269,7 @@ impl<M: Machine> Machine for Delayed<M> {
         self.machine.give_elem::<T>(owner, elem, value);
     }
     #[inline(always)]
-    fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch) {
+    fn add_wrong(&self, count: u64, elem: u64, bits: u64, epoch: Epoch) {
         self.machine.add_wrong(count, elem, bits, epoch);
     }
     #[inline(always)]
@@ -294,6 +299,18 @@ impl<M: Machine> Machine for Delayed<M> {
     #[inline(always)]
     fn add_f32(&self, a: f32, b: f32) -> f32 {
         self.machine.add_f32(a, b)
+    }
+    #[inline(always)]
+    fn mul_f32(&self, a: f32, b: f32) -> f32 {
+        self.machine.mul_f32(a, b)
+    }
+    #[inline(always)]
+    fn min_f32(&self, a: f32, b: f32) -> f32 {
+        self.machine.min_f32(a, b)
+    }
+    #[inline(always)]
+    fn max_f32(&self, a: f32, b: f32) -> f32 {
+        self.machine.max_f32(a, b)
     }
     #[inline(always)]
     fn add_f16x2(&self, a: u32, b: u32) -> u32 {

@@ -1,11 +1,11 @@
 //! The names of the entry points, for whoever loads them; `ptx/entry.rs` spells the same names out.
 //!
-//! A name is `{module}__{kernel}`. Modules are apart by dtype, and the presets and the stamp kernels from our own
-//! protocol, so that nobody pays for the compilation of what they do not use.
+//! A name is `{module}__{kernel}`. Modules are apart by dtype, and the presets, the kernels of any operation and the stamp kernels from sums by
+//! our own protocol, so that nobody pays for the compilation of what they do not use.
 
 use core::fmt::{self, Display, Formatter};
 
-use super::abi::{Algorithm, Dtype, InputMode};
+use super::abi::{Algorithm, Dtype, InputMode, ReduceOp};
 
 /// One kernel in the PTX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,6 +14,8 @@ pub enum EntryPoint {
     AllReduce {
         /// Element type.
         dtype: Dtype,
+        /// What it can do to the terms.
+        does: Does,
         /// The algorithm.
         algorithm: Algorithm,
         /// How its protocol gets into it.
@@ -27,6 +29,25 @@ pub enum EntryPoint {
     FillStamps(Dtype),
     /// Checks sums of stamps.
     CheckStamps(Dtype),
+}
+
+/// What a kernel can do to the terms of all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Does {
+    /// Sums, and nothing is decided when it runs. There are such kernels for some dtypes: [`Dtype::has_sums`].
+    Sums,
+    /// Whatever its arguments say. There is one for every input mode, which decodes its protocol as well.
+    AnyOp,
+}
+
+impl Does {
+    /// The kernels that do `op` to elements of `dtype`.
+    pub const fn of(dtype: Dtype, op: ReduceOp) -> Does {
+        match op {
+            ReduceOp::Sum if dtype.has_sums() => Does::Sums,
+            ReduceOp::Sum | ReduceOp::Product | ReduceOp::Min | ReduceOp::Max | ReduceOp::Avg => Does::AnyOp,
+        }
+    }
 }
 
 /// How a kernel comes by its protocol.
@@ -44,17 +65,29 @@ pub enum Form {
 
 impl EntryPoint {
     /// The module that it is in, and what the module's name has behind the dtype's.
+    #[inline]
     const fn module_parts(&self) -> (Dtype, &'static str) {
         match *self {
-            EntryPoint::AllReduce { dtype, form: Form::Own(_), .. } | EntryPoint::Stage(dtype) => (dtype, ""),
-            EntryPoint::AllReduce { dtype, form: Form::Captured, .. } => (dtype, "_captured"),
-            EntryPoint::AllReduce { dtype, form: Form::Any, .. } => (dtype, "_presets"),
-            EntryPoint::AllReduce { dtype, form: Form::Stress, .. } => (dtype, "_stress"),
-            EntryPoint::FillStamps(dtype) | EntryPoint::CheckStamps(dtype) => (dtype, "_verify"),
+            EntryPoint::AllReduce { dtype, does, form, .. } => {
+                let rest = match (does, form) {
+                    (Does::Sums, Form::Own(_)) => "",
+                    (Does::Sums, Form::Captured) => "_captured",
+                    (Does::Sums, Form::Any) => "_presets",
+                    (Does::Sums, Form::Stress) => "_stress",
+                    (Does::AnyOp, Form::Own(_) | Form::Any) => "_ops",
+                    (Does::AnyOp, Form::Captured) => "_ops_captured",
+                    // There is none.
+                    (Does::AnyOp, Form::Stress) => "_ops_stress",
+                };
+                (dtype.kernels(), rest)
+            }
+            EntryPoint::Stage(dtype) => (dtype.kernels(), ""),
+            EntryPoint::FillStamps(dtype) | EntryPoint::CheckStamps(dtype) => (dtype.kernels(), "_verify"),
         }
     }
 
-    /// Element type.
+    /// Element type; a signed integer for the unsigned one as well.
+    #[inline]
     pub const fn dtype(&self) -> Dtype {
         self.module_parts().0
     }
@@ -79,7 +112,7 @@ impl Display for EntryPoint {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}__", self.module())?;
         match *self {
-            EntryPoint::AllReduce { algorithm, form: Form::Own(input), world, .. } => {
+            EntryPoint::AllReduce { does: Does::Sums, algorithm, form: Form::Own(input), world, .. } => {
                 let form = match (algorithm, input) {
                     // A two-shot does the same whatever was there before its launch.
                     (_, InputMode::Registered) | (Algorithm::TwoShot, InputMode::Memcpy) => "",
@@ -91,7 +124,7 @@ impl Display for EntryPoint {
                 };
                 write!(f, "{}{form}_w{world}", algorithm.name())
             }
-            EntryPoint::AllReduce { algorithm, form: Form::Captured | Form::Any | Form::Stress, world, .. } => {
+            EntryPoint::AllReduce { algorithm, world, .. } => {
                 write!(f, "{}_w{world}", algorithm.name())
             }
             EntryPoint::Stage(_) => f.write_str("stage"),

@@ -19,7 +19,7 @@ use core::marker::PhantomData;
 use super::abi::{Phase, Rank};
 use super::barrier::Barrier;
 use super::call;
-use super::element::{Element, sum};
+use super::element::Element;
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack, Region};
 use super::mark::Mark;
@@ -59,7 +59,12 @@ fn steps<M: Machine, T: Element>(m: &M, protocol: Protocol, epoch: Epoch) -> Res
     middle.arrive::<M, RANKS>(m);
     call::sync_all(m, middle.wait::<M, RANKS>(m))?;
     let landed = if protocol.copy_in { Region::Input(epoch.bank()) } else { Region::Output };
-    for_each::<M, T, 2>(m, part_of(m.rank()), &SumToBoth::<T> { peer, landed, element: PhantomData });
+    let to_both = SumToBoth::<T> { peer, landed, element: PhantomData };
+    match T::DTYPE.bytes() {
+        // To reduce sixteen elements is long: LLVM would leave two of that as a loop, and their packs in memory.
+        1 => for_each::<M, T, 1>(m, part_of(m.rank()), &to_both),
+        _ => for_each::<M, T, 2>(m, part_of(m.rank()), &to_both),
+    }
 
     // All of the block have to know, since it copies what any of its threads may have waited for.
     call::end::<M, RANKS>(m, protocol, epoch)?;
@@ -102,7 +107,7 @@ impl<M: Machine, T: Element> Step<M> for SumToBoth<T> {
     }
     #[inline(always)]
     fn finish<U: Unit>(&self, m: &M, unit: U, terms: [Pack; RANKS]) {
-        let sum = sum::<M, T, RANKS>(m, terms);
+        let sum = T::reduce::<M, RANKS>(m, terms);
         unit.store::<M, T>(m, Region::Output, sum);
         unit.give::<M, T>(m, self.peer, sum);
     }

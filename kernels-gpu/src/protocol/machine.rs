@@ -27,16 +27,29 @@ use super::element::{self, Element};
 use super::epoch::Epoch;
 use super::mark::Mark;
 use super::push::Cursor;
+use super::reduction::Reduction;
 use super::signature::Signature;
 use super::status::{Board, LongestWait, Ranks};
 
-/// 16 bytes of data, in registers. In a single-element access, the element is the low bits of word 0.
+/// 16 bytes of data, in registers. In a single-element access, the element is the low bits: of word 0, or of words 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pack(pub [u32; PACK_WORDS]);
 
 impl Pack {
     /// No bit set.
     pub const ZERO: Pack = Pack([0; PACK_WORDS]);
+
+    /// Words 0 and 1, or words 2 and 3, as one.
+    #[inline(always)]
+    pub const fn double(self, index: usize) -> u64 {
+        self.0[2 * index] as u64 | (self.0[2 * index + 1] as u64) << 32
+    }
+
+    /// The pack of these [`Pack::double`]s.
+    #[inline(always)]
+    pub const fn of_doubles([low, high]: [u64; 2]) -> Pack {
+        Pack([low as u32, (low >> 32) as u32, high as u32, (high >> 32) as u32])
+    }
 }
 
 /// An area of data that belongs to one rank.
@@ -77,6 +90,8 @@ pub trait Machine {
     fn threads(&self) -> u32;
     /// Elements of the call.
     fn elems(&self) -> u64;
+    /// What is done to the terms of all ranks, where a kernel does not know.
+    fn reduction(&self) -> Reduction;
     /// Whether every buffer of the caller that this thread may touch is aligned to a pack.
     fn aligned(&self) -> bool;
 
@@ -141,9 +156,9 @@ pub trait Machine {
     fn ld_pack(&self, region: Region, owner: Rank, pack: u64) -> Pack;
     /// Stores pack `pack` of this rank's `region`, which must be aligned.
     fn st_pack(&self, region: Region, pack: u64, value: Pack);
-    /// Element `elem` of `owner`'s `region`, in the low bits of word 0; the other bits are 0.
+    /// Element `elem` of `owner`'s `region`, in the low bits; the other bits are 0.
     fn ld_elem<T: Element>(&self, region: Region, owner: Rank, elem: u64) -> Pack;
-    /// Stores the element in the low bits of word 0 as element `elem` of this rank's `region`.
+    /// Stores the element in the low bits of `value` as element `elem` of this rank's `region`.
     fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack);
 
     /// Stores `value`, none of whose words is the marker, at `at` in `listener`'s slot for this rank; orders nothing else.
@@ -160,11 +175,11 @@ pub trait Machine {
     fn clear_pairs(&self, emitter: Rank, at: Landing);
     /// Stores pack `pack` of `owner`'s output, which must be aligned.
     fn give_pack(&self, owner: Rank, pack: u64, value: Pack);
-    /// Stores the element in the low bits of word 0 as element `elem` of `owner`'s output.
+    /// Stores the element in the low bits of `value` as element `elem` of `owner`'s output.
     fn give_elem<T: Element>(&self, owner: Rank, elem: u64, value: Pack);
 
     /// Adds to this rank's count of wrong elements, and keeps the first: its index and its bits, in the call of `epoch`.
-    fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch);
+    fn add_wrong(&self, count: u64, elem: u64, bits: u64, epoch: Epoch);
 
     /// The same number, in a way that a compiler cannot look into: so it leaves a loop that steps by it as short as it is written.
     /// For what is rarely run, and in every kernel.
@@ -199,6 +214,41 @@ pub trait Machine {
     #[inline]
     fn add_f32(&self, a: f32, b: f32) -> f32 {
         element::portable::add_f32(a, b)
+    }
+    /// The product of two f32, every NaN the same.
+    #[inline]
+    fn mul_f32(&self, a: f32, b: f32) -> f32 {
+        element::portable::mul_f32(a, b)
+    }
+    /// The smaller of two f32; NaN, the same one, if one is; -0.0 is less than 0.0.
+    #[inline]
+    fn min_f32(&self, a: f32, b: f32) -> f32 {
+        element::portable::min_f32(a, b)
+    }
+    /// The larger of two f32; NaN, the same one, if one is; -0.0 is less than 0.0.
+    #[inline]
+    fn max_f32(&self, a: f32, b: f32) -> f32 {
+        element::portable::max_f32(a, b)
+    }
+    /// Four e4m3 (low bits first) as f32.
+    #[inline]
+    fn f32_from_e4m3x4(&self, word: u32) -> [f32; 4] {
+        element::portable::f32_from_e4m3x4(word)
+    }
+    /// Four f32 rounded to e4m3, nearest even, every NaN the same; what is too large, to the largest.
+    #[inline]
+    fn e4m3x4_from_f32(&self, value: [f32; 4]) -> u32 {
+        element::portable::e4m3x4_from_f32(value)
+    }
+    /// Four e5m2 (low bits first) as f32.
+    #[inline]
+    fn f32_from_e5m2x4(&self, word: u32) -> [f32; 4] {
+        element::portable::f32_from_e5m2x4(word)
+    }
+    /// Four f32 rounded to e5m2, nearest even, every NaN the same; what is too large, infinity included, to the largest finite number.
+    #[inline]
+    fn e5m2x4_from_f32(&self, value: [f32; 4]) -> u32 {
+        element::portable::e5m2x4_from_f32(value)
     }
     /// The sums of two f16 each, rounded once, nearest even, every NaN the same.
     #[inline]

@@ -2,13 +2,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`abi`], `arguments`, `workspace` | numbers, names and layouts that host and device share |
+//! | [`abi`], `arguments`, `dtype`, `workspace` | numbers, names and layouts that host and device share |
 //! | [`entry_point`] | the names of the kernels |
 //! | [`epoch`] | the number of a call, and how it is kept on the device |
 //! | [`machine`] | what one thread of a rank can do |
 //! | [`barrier`] | the two barriers |
 //! | [`share`] | which packs belong to which rank, block and thread |
-//! | [`element`] | 16-byte packs of each dtype, sums in rank order |
+//! | [`element`], [`reduction`] | 16-byte packs of each dtype, what is done to them, in rank order |
 //! | [`spec`] | a protocol as a value: which barrier, which order, what protects a buffer's reuse |
 //! | [`preset`] | the protocols of other libraries and our own, with the argument for each |
 //! | [`soundness`] | what is known of a protocol |
@@ -29,6 +29,7 @@ mod arguments;
 pub mod barrier;
 mod call;
 pub mod delayed;
+mod dtype;
 pub mod element;
 pub mod entry_point;
 pub mod epoch;
@@ -41,6 +42,7 @@ pub mod one_shot_push;
 mod poison;
 pub mod preset;
 pub mod push;
+pub mod reduction;
 pub mod share;
 pub mod signature;
 pub mod soundness;

@@ -15,7 +15,7 @@ use core::marker::PhantomData;
 
 use super::abi::Rank;
 use super::call;
-use super::element::{Element, sum};
+use super::element::Element;
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack};
 use super::mark::Mark;
@@ -61,7 +61,7 @@ impl<M: Machine, T: Element, const W: usize> Step<M> for SumToAll<T, W> {
     }
     #[inline(always)]
     fn finish<U: Unit>(&self, m: &M, unit: U, terms: [Pack; W]) {
-        let sum = sum::<M, T, W>(m, terms);
+        let sum = T::reduce::<M, W>(m, terms);
         for rank in 0..W as u32 {
             unit.give::<M, T>(m, Rank(rank), sum);
         }

@@ -6,7 +6,7 @@
 //!
 //! In place it needs a staged input: read in place, a peer's input changes while others still read it.
 
-use super::element::{Element, sum};
+use super::element::Element;
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack, Region};
 use super::mark::Mark;
@@ -61,6 +61,6 @@ impl<M: Machine, T: Element, const W: usize> Step<M> for SumToOutput<T, W> {
     }
     #[inline(always)]
     fn finish<U: Unit>(&self, m: &M, unit: U, terms: [Pack; W]) {
-        unit.store::<M, T>(m, Region::Output, sum::<M, T, W>(m, terms));
+        unit.store::<M, T>(m, Region::Output, T::reduce::<M, W>(m, terms));
     }
 }

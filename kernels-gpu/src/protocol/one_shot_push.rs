@@ -10,7 +10,7 @@
 use core::marker::PhantomData;
 
 use super::abi::Phase;
-use super::element::{Element, sum};
+use super::element::Element;
 use super::machine::{Machine, Pack};
 use super::mark::Mark;
 use super::push::{self, Exchange, Lane, Turn};
@@ -49,7 +49,8 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Packs<T, W> {
         self.extent
     }
 
-    const LEADS_WITH_OWN: bool = true;
+    // Else what was sent first is loaded again, so that reducing is written out once.
+    const LEADS_WITH_OWN: bool = !T::IS_LONG;
 
     #[inline(always)]
     fn lead(&self, _: &M, pack: u32) -> Option<u32> {
@@ -70,7 +71,7 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Packs<T, W> {
     fn reduce(&self, m: &M, turn: &Turn<T::Wire>, lane: &Lane, pack: u32, ahead: Option<Pack>) -> Result<(), Left> {
         let own = || lane.complete::<M, T>(m, pack, ahead);
         turn.take_from_all::<M, W>(m, turn.at(pack), own, |terms| {
-            lane.store::<M, T>(m, pack, sum::<M, T, W>(m, terms));
+            lane.store::<M, T>(m, pack, T::reduce::<M, W>(m, terms));
             turn.clear_from_all::<M, W>(m, turn.at(pack));
             turn.mark(m, Mark::Came(Phase::Landing));
         })

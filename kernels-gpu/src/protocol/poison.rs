@@ -1,14 +1,14 @@
 //! What an output holds whose call was left before its end: every element that this thread would have written is all ones, which
 //! is a NaN of each floating-point type, and -1 of an integer. Whether a result counts is not seen by it: see the host's `check`.
 
-use super::abi::Phase;
+use super::abi::{PACK_WORDS, Phase};
 use super::element::Element;
 use super::machine::{Machine, Pack, Region};
 use super::share::Span;
 use super::wait::Left;
 
 /// An element of any type.
-const POISON: u32 = u32::MAX;
+const POISON: Pack = Pack([u32::MAX; PACK_WORDS]);
 
 /// The packs of each of `spans` that belong to this thread, which `left`: as [`share::for_each`](super::share::for_each) deals them
 /// where buffers are aligned, and elements of the same block's chunks where they are not. At the end of a call a thread waits for
@@ -41,7 +41,7 @@ fn poison_elems<M: Machine, T: Element>(m: &M, start: u64, end: u64, stride: u32
     let end = end.min(m.elems());
     let mut elem = start;
     while elem < end {
-        m.st_elem::<T>(Region::Output, elem, Pack([POISON, 0, 0, 0]));
+        m.st_elem::<T>(Region::Output, elem, POISON);
         elem += m.step(stride) as u64;
     }
 }

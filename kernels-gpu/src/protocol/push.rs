@@ -76,13 +76,15 @@ fn steps<M: Machine, T: Element, const W: usize>(
     signature::tell::<M, W>(m, epoch);
     turn.keep(m);
     if m.block() == 0 {
-        // Of several blocks this one receives nothing, and loses no time with it.
         signature::compare::<M, W>(m, Phase::Landing, epoch)?;
+        turn.hear::<M, W>(m)?;
+        if lane.is_empty() {
+            // Of several blocks this one receives nothing.
+            m.mark(epoch, Mark::End);
+            return Ok(());
+        }
     }
     lane.receive(m, &turn, exchange, lead)?;
-    if m.block() == 0 {
-        turn.hear::<M, W>(m)?;
-    }
     m.mark(epoch, Mark::End);
     Ok(())
 }

@@ -7,7 +7,7 @@
 
 use core::hint::cold_path;
 
-use super::abi::{Algorithm, Dtype, InputMode, Phase, Rank};
+use super::abi::{Algorithm, Dtype, InputMode, Phase, Rank, ReduceOp};
 use super::epoch::Epoch;
 use super::machine::Machine;
 use super::status::Ranks;
@@ -25,7 +25,7 @@ const BODY: u64 = u64::MAX >> TAG_BITS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Collective {
-    /// The sum on every rank.
+    /// All terms made one, on every rank.
     AllReduce,
 }
 
@@ -38,6 +38,8 @@ pub struct Call {
     pub elems: u64,
     /// Element type.
     pub dtype: Dtype,
+    /// What is done to the terms.
+    pub op: ReduceOp,
     /// How.
     pub algorithm: Algorithm,
     /// How peers see the input.
@@ -51,9 +53,10 @@ pub struct Call {
 }
 
 impl Call {
-    /// Its signature. There is only one operation so far, the sum.
+    /// Its signature.
     pub const fn signature(&self) -> Signature {
         let mut word = self.collective as u64;
+        word = word << 3 | self.op as u64;
         word = word << 4 | self.dtype as u64;
         word = word << 4 | self.algorithm as u64;
         word = word << 2 | self.input as u64;
@@ -72,6 +75,7 @@ impl Call {
             collective: Collective::AllReduce,
             elems,
             dtype: *Dtype::ALL.get(field(35, 4) as usize)?,
+            op: *ReduceOp::ALL.get(field(39, 3) as usize)?,
             algorithm: *Algorithm::ALL.get(field(31, 4) as usize)?,
             input: *InputMode::ALL.get(field(29, 2) as usize)?,
             blocks: field(20, 9),

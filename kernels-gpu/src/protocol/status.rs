@@ -1,6 +1,6 @@
 //! What ranks leave word of for each other and for the host: that a call has come to a bad end, and why.
 
-use super::abi::{MAX_BLOCKS, MAX_RANKS, Phase, Rank};
+use super::abi::{FIRST_WRONG_WORDS, MAX_BLOCKS, MAX_RANKS, Phase, Rank};
 
 // What a [`Stop`] has room for.
 const _: () =
@@ -181,20 +181,20 @@ impl LongestWait {
 /// The first element that a `verify` kernel found wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstWrong {
-    /// Its index, modulo 2^32.
-    pub elem: u32,
-    /// Its bits, low ones first; a 16-bit element has zeros above.
-    pub bits: u32,
+    /// Its index.
+    pub elem: u64,
+    /// Its bits, low ones first; above them are zeros.
+    pub bits: u64,
     /// The call.
     pub epoch: u64,
 }
 
 impl FirstWrong {
-    /// What two words say; `None` while there is none.
-    pub const fn decode([first, call]: [u64; 2]) -> Option<FirstWrong> {
+    /// What the words say; `None` while there is none.
+    pub const fn decode([elem, bits, call]: [u64; FIRST_WRONG_WORDS]) -> Option<FirstWrong> {
         match call {
             0 => None,
-            _ => Some(FirstWrong { elem: (first >> 32) as u32, bits: first as u32, epoch: call - 1 }),
+            _ => Some(FirstWrong { elem, bits, epoch: call - 1 }),
         }
     }
 }

@@ -17,7 +17,7 @@ use core::marker::PhantomData;
 
 use super::abi::{Phase, Rank};
 use super::barrier::Barrier;
-use super::element::{Element, sum};
+use super::element::Element;
 use super::epoch::{self, Epoch};
 use super::machine::{Machine, Pack, Region};
 use super::mark::Mark;
@@ -92,7 +92,7 @@ impl<M: Machine, T: Element, const W: usize> Step<M> for SumOwnPart<T, W> {
     }
     #[inline(always)]
     fn finish<U: Unit>(&self, m: &M, unit: U, terms: [Pack; W]) {
-        let sum = sum::<M, T, W>(m, terms);
+        let sum = T::reduce::<M, W>(m, terms);
         unit.counted_from::<T>(self.start).store::<M, T>(m, Region::Scratch, sum);
         unit.store::<M, T>(m, Region::Output, sum);
     }

@@ -14,7 +14,7 @@ use core::array::from_fn;
 use core::marker::PhantomData;
 
 use super::abi::{Phase, Rank};
-use super::element::{Element, sum};
+use super::element::Element;
 use super::machine::{Landing, Machine, Pack};
 use super::mark::Mark;
 use super::push::{self, Exchange, Lane, Turn, Wire, peers};
@@ -113,7 +113,7 @@ impl<M: Machine, T: Element, const W: usize> Exchange<M> for Parts<T, W> {
         let own = || lane.complete::<M, T>(m, pack, ahead);
         turn.take_from_all::<M, W>(m, self.term(turn, index), own, |terms| {
             // What others will have: a sum may have become the marker again, and all ranks store the same.
-            let sum = T::Wire::decode(T::Wire::encode(sum::<M, T, W>(m, terms)));
+            let sum = T::Wire::decode(T::Wire::encode(T::reduce::<M, W>(m, terms)));
             turn.mark(m, Mark::Came(Phase::Landing));
             turn.mark(m, Mark::Told(Phase::Middle));
             turn.push_to_all::<M, W>(m, self.sum(turn, index), sum);

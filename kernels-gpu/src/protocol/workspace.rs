@@ -68,11 +68,14 @@ pub const MISSING_OFFSET_BYTES: usize = GONE_OFFSET_BYTES + size_of::<u64>();
 pub const WAITED_OFFSET_BYTES: usize = MISSING_OFFSET_BYTES + size_of::<u64>();
 /// Bytes from the start of a workspace to the count of wrong elements that `verify` kernels keep.
 pub const WRONG_OFFSET_BYTES: usize = WAITED_OFFSET_BYTES + size_of::<u64>();
-/// Bytes from the start of a workspace to two words about the first wrong element: its index in the high half with its
-/// bits in the low half, then the call's epoch plus one, 0 while there is none.
+/// Bytes from the start of a workspace to [`FIRST_WRONG_WORDS`] words about the first wrong element: its index, its bits, and the call's
+/// epoch plus one, 0 while there is none.
 pub const FIRST_WRONG_OFFSET_BYTES: usize = WRONG_OFFSET_BYTES + size_of::<u64>();
+/// Words about the first wrong element.
+pub const FIRST_WRONG_WORDS: usize = 3;
 /// Bytes of the part of a workspace that must be set before any rank may start: by [`first_words`].
-pub const SIGNAL_BYTES: usize = (FIRST_WRONG_OFFSET_BYTES + 2 * size_of::<u64>()).next_multiple_of(AREA_ALIGN_BYTES);
+pub const SIGNAL_BYTES: usize =
+    (FIRST_WRONG_OFFSET_BYTES + FIRST_WRONG_WORDS * size_of::<u64>()).next_multiple_of(AREA_ALIGN_BYTES);
 
 /// Which of the sets of landing slots a call uses: see `push`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

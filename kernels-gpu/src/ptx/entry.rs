@@ -4,7 +4,7 @@
 use super::machine::Ptx;
 use crate::protocol::abi::{Algorithm, InputMode, KernelArgs, MAX_RANKS};
 use crate::protocol::delayed::Delayed;
-use crate::protocol::element::{Bf16, F16, F32, I32};
+use crate::protocol::element::{Any, Bf16, E4m3, E5m2, F16, F32, I32};
 use crate::protocol::exchange::{RANKS as EXCHANGE_RANKS, exchange};
 use crate::protocol::machine::Machine;
 use crate::protocol::one_pass::one_pass;
@@ -90,8 +90,8 @@ macro_rules! world {
             concat!($module, "__two_shot_push_w", $W), lane = two_shot_push::lane::<_, $T, $W>(m)
                 => two_shot_push::two_shot_push_on::<_, $T, $W>(m, lane);
             concat!($module, "__one_pass_w", $W) => one_pass::<_, $T, $W>(m, ONE_PASS);
-            concat!($module, "_presets__one_shot_w", $W) => one_shot::<_, $T, $W>(m, Protocol::decode(args.protocol));
-            concat!($module, "_presets__two_shot_w", $W) => two_shot::<_, $T, $W>(m, Protocol::decode(args.protocol));
+            concat!($module, "_presets__one_shot_w", $W) => one_shot::<_, $T, $W>(m, Protocol::decode(args.protocol as u32));
+            concat!($module, "_presets__two_shot_w", $W) => two_shot::<_, $T, $W>(m, Protocol::decode(args.protocol as u32));
         }
         entries! { m, args, $W, CAPTURED;
             concat!($module, "_captured__one_shot_w", $W) => one_shot::<_, $T, $W>(m, ONE_SHOT);
@@ -101,7 +101,54 @@ macro_rules! world {
     };
 }
 
-macro_rules! dtype {
+/// Kernels of any operation: one for all input modes, whose protocol is an argument too.
+macro_rules! any_world {
+    ($module:literal, $T:ty, $W:literal) => {
+        entries! { m, args, $W;
+            concat!($module, "_ops__one_shot_w", $W) => one_shot::<_, $T, $W>(m, Protocol::decode(args.protocol as u32));
+            concat!($module, "_ops__two_shot_w", $W) => two_shot::<_, $T, $W>(m, Protocol::decode(args.protocol as u32));
+            concat!($module, "_ops__one_shot_push_w", $W), lane = one_shot_push::lane::<_, $T>(m)
+                => one_shot_push::one_shot_push_on::<_, $T, $W>(m, lane);
+            concat!($module, "_ops__two_shot_push_w", $W), lane = two_shot_push::lane::<_, $T, $W>(m)
+                => two_shot_push::two_shot_push_on::<_, $T, $W>(m, lane);
+            concat!($module, "_ops__one_pass_w", $W) => one_pass::<_, $T, $W>(m, ONE_PASS);
+        }
+        entries! { m, args, $W, CAPTURED;
+            concat!($module, "_ops_captured__one_shot_w", $W) => one_shot::<_, $T, $W>(m, ONE_SHOT);
+            concat!($module, "_ops_captured__two_shot_w", $W) => two_shot::<_, $T, $W>(m, TWO_SHOT);
+            concat!($module, "_ops_captured__one_pass_w", $W) => one_pass::<_, $T, $W>(m, ONE_PASS);
+        }
+    };
+}
+
+macro_rules! any {
+    ($module:literal, $T:ty) => {
+        any_world!($module, Any<$T>, 2);
+        any_world!($module, Any<$T>, 3);
+        any_world!($module, Any<$T>, 4);
+        any_world!($module, Any<$T>, 5);
+        any_world!($module, Any<$T>, 6);
+        any_world!($module, Any<$T>, 7);
+        any_world!($module, Any<$T>, 8);
+        entries! { m, args, EXCHANGE_RANKS;
+            concat!($module, "_ops__exchange_w2") => exchange::<_, Any<$T>>(m, Protocol::decode(args.protocol as u32));
+        }
+        entries! { m, args, EXCHANGE_RANKS, CAPTURED;
+            concat!($module, "_ops_captured__exchange_w2") => exchange::<_, Any<$T>>(m, EXCHANGE);
+        }
+        entries! { m, args, 1;
+            concat!($module, "_ops__one_shot_w1") => one_shot::<_, Any<$T>, 1>(m, ONE_SHOT);
+        }
+        entries! { m, args, MAX_RANKS;
+            concat!($module, "__stage") => stage::stage::<_, Any<$T>>(m);
+            concat!($module, "_verify__fill") => verify::fill::<_, Any<$T>>(m);
+            concat!($module, "_verify__check") => verify::check::<_, Any<$T>>(m);
+        }
+    };
+}
+
+/// Kernels that sum, for the types that models are trained and served in.
+macro_rules! sums {
     ($module:literal, $T:ty) => {
         world!($module, $T, 2);
         world!($module, $T, 3);
@@ -120,11 +167,6 @@ macro_rules! dtype {
         entries! { m, args, 1;
             concat!($module, "__one_shot_w1") => one_shot::<_, $T, 1>(m, ONE_SHOT);
         }
-        entries! { m, args, MAX_RANKS;
-            concat!($module, "__stage") => stage::stage::<_, $T>(m);
-            concat!($module, "_verify__fill") => verify::fill::<_, $T>(m);
-            concat!($module, "_verify__check") => verify::check::<_, $T>(m);
-        }
     };
 }
 
@@ -132,11 +174,11 @@ macro_rules! dtype {
 macro_rules! stress {
     ($($W:literal)*) => { $(
         entries! { m, args, $W, STRESS;
-            concat!("bf16_stress__one_shot_w", $W) => one_shot::<_, Bf16, $W>(&delayed(m, &args), Protocol::decode(args.protocol));
+            concat!("bf16_stress__one_shot_w", $W) => one_shot::<_, Bf16, $W>(&delayed(m, &args), Protocol::decode(args.protocol as u32));
             concat!("bf16_stress__one_shot_push_w", $W) => one_shot_push::one_shot_push::<_, Bf16, $W>(&delayed(m, &args));
             concat!("bf16_stress__two_shot_push_w", $W) => two_shot_push::two_shot_push::<_, Bf16, $W>(&delayed(m, &args));
             concat!("bf16_stress__one_pass_w", $W) => one_pass::<_, Bf16, $W>(&delayed(m, &args), ONE_PASS);
-            concat!("bf16_stress__two_shot_w", $W) => two_shot::<_, Bf16, $W>(&delayed(m, &args), Protocol::decode(args.protocol));
+            concat!("bf16_stress__two_shot_w", $W) => two_shot::<_, Bf16, $W>(&delayed(m, &args), Protocol::decode(args.protocol as u32));
         }
     )* };
 }
@@ -148,9 +190,18 @@ fn delayed<M: Machine + Copy>(machine: &M, args: &KernelArgs) -> Delayed<M> {
 
 stress!(2 3 4 5 6 7 8);
 entries! { m, args, EXCHANGE_RANKS, STRESS;
-    "bf16_stress__exchange_w2" => exchange::<_, Bf16>(&delayed(m, &args), Protocol::decode(args.protocol));
+    "bf16_stress__exchange_w2" => exchange::<_, Bf16>(&delayed(m, &args), Protocol::decode(args.protocol as u32));
 }
-dtype!("f32", F32);
-dtype!("f16", F16);
-dtype!("bf16", Bf16);
-dtype!("i32", I32);
+sums!("f32", F32);
+sums!("f16", F16);
+sums!("bf16", Bf16);
+sums!("i32", I32);
+any!("f32", f32);
+any!("f16", half::f16);
+any!("bf16", half::bf16);
+any!("i32", i32);
+any!("f64", f64);
+any!("e4m3", E4m3);
+any!("e5m2", E5m2);
+any!("i8", i8);
+any!("i64", i64);

@@ -14,11 +14,12 @@ use crate::protocol::abi::{
     MISSING_OFFSET_BYTES, PACK_BYTES, Rank, STOP_OFFSET_BYTES, WAITED_OFFSET_BYTES, WRONG_OFFSET_BYTES,
     call_offset_bytes, cursor_offset_bytes, epoch_offset_bytes, flag_offset_bytes, landing_slot, step_to,
 };
-use crate::protocol::element::Element;
+use crate::protocol::element::{Element, portable};
 use crate::protocol::epoch::{self, Epoch};
 use crate::protocol::machine::{Landing, Machine, Pack, Region};
 use crate::protocol::mark::{Mark, marks, marks_offset_bytes};
 use crate::protocol::push::{Cursor, Lane};
+use crate::protocol::reduction::Reduction;
 use crate::protocol::signature::Signature;
 use crate::protocol::status::{Board, LongestWait, Ranks, Why};
 use crate::protocol::wait::refuse;
@@ -252,15 +253,24 @@ impl<'a, const W: usize, const CAPTURED: bool, const MARKS: bool> Ptx<'a, W, CAP
     }
 
     #[inline(always)]
-    fn st_elem_at<T: Element>(&self, address: u64, word: u32) {
+    fn st_elem_at<T: Element>(&self, address: u64, value: Pack) {
+        let word = value.0[0];
         match T::DTYPE {
             // SAFETY: an element of a region that this rank may write.
-            Dtype::F32 | Dtype::I32 => unsafe {
+            Dtype::F64 | Dtype::I64 | Dtype::U64 => unsafe {
+                asm!("st.global.u64 [{}], {}; // st_elem", in(reg64) address, in(reg64) value.double(0), options(nostack));
+            },
+            // SAFETY: as above.
+            Dtype::F32 | Dtype::I32 | Dtype::U32 => unsafe {
                 asm!("st.global.u32 [{}], {}; // st_elem", in(reg64) address, in(reg32) word, options(nostack));
             },
             // SAFETY: as above.
             Dtype::F16 | Dtype::Bf16 => unsafe {
                 asm!("st.global.u16 [{}], {}; // st_elem", in(reg64) address, in(reg16) word as u16, options(nostack));
+            },
+            // SAFETY: as above.
+            Dtype::E4m3 | Dtype::E5m2 | Dtype::I8 | Dtype::U8 => unsafe {
+                asm!("st.global.u8 [{}], {}; // st_elem", in(reg64) address, in(reg32) word, options(nostack));
             },
         }
     }
@@ -325,6 +335,10 @@ impl<const W: usize, const CAPTURED: bool, const MARKS: bool> Machine for Ptx<'_
     #[inline(always)]
     fn landing_shared_packs(&self) -> u32 {
         self.args.landing_shared_packs
+    }
+    #[inline(always)]
+    fn reduction(&self) -> Reduction {
+        Reduction(self.args.reduction)
     }
     #[inline(always)]
     fn aligned(&self) -> bool {
@@ -545,7 +559,23 @@ impl<const W: usize, const CAPTURED: bool, const MARKS: bool> Machine for Ptx<'_
     fn ld_elem<T: Element>(&self, region: Region, owner: Rank, elem: u64) -> Pack {
         let address = self.base(region, owner) + elem * T::DTYPE.bytes() as u64;
         let word = match T::DTYPE {
-            Dtype::F32 | Dtype::I32 => {
+            Dtype::F64 | Dtype::I64 | Dtype::U64 => {
+                let double: u64;
+                // SAFETY: an element of `owner`'s region.
+                unsafe {
+                    asm!("ld.global.u64 {}, [{}]; // ld_elem", out(reg64) double, in(reg64) address, options(nostack, readonly));
+                }
+                return Pack::of_doubles([double, 0]);
+            }
+            Dtype::E4m3 | Dtype::E5m2 | Dtype::I8 | Dtype::U8 => {
+                let word: u32;
+                // SAFETY: an element of `owner`'s region. The bits above the loaded ones become 0.
+                unsafe {
+                    asm!("ld.global.u8 {}, [{}]; // ld_elem", out(reg32) word, in(reg64) address, options(nostack, readonly));
+                }
+                word
+            }
+            Dtype::F32 | Dtype::I32 | Dtype::U32 => {
                 let word: u32;
                 // SAFETY: an element of `owner`'s region.
                 unsafe {
@@ -567,7 +597,7 @@ impl<const W: usize, const CAPTURED: bool, const MARKS: bool> Machine for Ptx<'_
     #[inline(always)]
     fn st_elem<T: Element>(&self, region: Region, elem: u64, value: Pack) {
         let address = self.base(region, self.rank()) + elem * T::DTYPE.bytes() as u64;
-        self.st_elem_at::<T>(address, value.0[0]);
+        self.st_elem_at::<T>(address, value);
     }
 
     #[inline(always)]
@@ -621,20 +651,21 @@ impl<const W: usize, const CAPTURED: bool, const MARKS: bool> Machine for Ptx<'_
     #[inline(always)]
     fn give_elem<T: Element>(&self, owner: Rank, elem: u64, value: Pack) {
         let address = self.output_of(owner) + elem * T::DTYPE.bytes() as u64;
-        self.st_elem_at::<T>(address, value.0[0]);
+        self.st_elem_at::<T>(address, value);
     }
 
     #[inline(always)]
-    fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch) {
+    fn add_wrong(&self, count: u64, elem: u64, bits: u64, epoch: Epoch) {
         let address = self.args.workspace + WRONG_OFFSET_BYTES as u64;
         // SAFETY: a word of this rank's workspace that is only ever added to.
         unsafe {
             asm!("red.global.add.u64 [{}], {}; // red_word", in(reg64) address, in(reg64) count, options(nostack))
         }
-        // Threads of one launch may write both words at once: the answer is then about one of them each.
-        if self.ld_word(FIRST_WRONG_OFFSET_BYTES + 8) == 0 {
-            self.st_word(FIRST_WRONG_OFFSET_BYTES, elem << 32 | bits as u64);
-            self.st_word(FIRST_WRONG_OFFSET_BYTES + 8, epoch.0.wrapping_add(1));
+        // Threads of one launch may write the words at once: the answer is then about one of them each.
+        if self.ld_word(FIRST_WRONG_OFFSET_BYTES + 16) == 0 {
+            self.st_word(FIRST_WRONG_OFFSET_BYTES, elem);
+            self.st_word(FIRST_WRONG_OFFSET_BYTES + 8, bits);
+            self.st_word(FIRST_WRONG_OFFSET_BYTES + 16, epoch.0.wrapping_add(1));
         }
     }
 
@@ -699,6 +730,96 @@ impl<const W: usize, const CAPTURED: bool, const MARKS: bool> Machine for Ptx<'_
     #[inline(always)]
     fn add_f32(&self, a: f32, b: f32) -> f32 {
         a + b
+    }
+    #[inline(always)]
+    fn mul_f32(&self, a: f32, b: f32) -> f32 {
+        a * b
+    }
+    #[inline(always)]
+    fn min_f32(&self, a: f32, b: f32) -> f32 {
+        let min;
+        // SAFETY: arithmetic on registers.
+        unsafe {
+            asm!("min.NaN.f32 {}, {}, {};", out(reg32) min, in(reg32) a, in(reg32) b, options(pure, nomem, nostack));
+        }
+        min
+    }
+    #[inline(always)]
+    fn max_f32(&self, a: f32, b: f32) -> f32 {
+        let max;
+        // SAFETY: arithmetic on registers.
+        unsafe {
+            asm!("max.NaN.f32 {}, {}, {};", out(reg32) max, in(reg32) a, in(reg32) b, options(pure, nomem, nostack));
+        }
+        max
+    }
+    #[inline(always)]
+    fn f32_from_e4m3x4(&self, word: u32) -> [f32; 4] {
+        if !cfg!(target_feature = "sm_90") {
+            return portable::f32_from_e4m3x4(word);
+        }
+        let [low, high] = [word as u16, (word >> 16) as u16].map(|pair| {
+            let halves;
+            // SAFETY: arithmetic on registers.
+            unsafe {
+                asm!("cvt.rn.f16x2.e4m3x2 {}, {};", out(reg32) halves, in(reg16) pair, options(pure, nomem, nostack));
+            }
+            self.f32_from_f16x2(halves)
+        });
+        [low[0], low[1], high[0], high[1]]
+    }
+    #[inline(always)]
+    fn e4m3x4_from_f32(&self, [a, b, c, d]: [f32; 4]) -> u32 {
+        if !cfg!(target_feature = "sm_90") {
+            return portable::e4m3x4_from_f32([a, b, c, d]);
+        }
+        let [low, high] = [[a, b], [c, d]].map(|[low, high]| {
+            let pair: u16;
+            // SAFETY: arithmetic on registers. The instruction takes the high byte first.
+            unsafe {
+                asm!(
+                    "cvt.rn.satfinite.e4m3x2.f32 {}, {}, {};",
+                    out(reg16) pair, in(reg32) high, in(reg32) low,
+                    options(pure, nomem, nostack)
+                );
+            }
+            pair as u32
+        });
+        low | high << 16
+    }
+    #[inline(always)]
+    fn f32_from_e5m2x4(&self, word: u32) -> [f32; 4] {
+        if !cfg!(target_feature = "sm_90") {
+            return portable::f32_from_e5m2x4(word);
+        }
+        let [low, high] = [word as u16, (word >> 16) as u16].map(|pair| {
+            let halves;
+            // SAFETY: arithmetic on registers.
+            unsafe {
+                asm!("cvt.rn.f16x2.e5m2x2 {}, {};", out(reg32) halves, in(reg16) pair, options(pure, nomem, nostack));
+            }
+            self.f32_from_f16x2(halves)
+        });
+        [low[0], low[1], high[0], high[1]]
+    }
+    #[inline(always)]
+    fn e5m2x4_from_f32(&self, [a, b, c, d]: [f32; 4]) -> u32 {
+        if !cfg!(target_feature = "sm_90") {
+            return portable::e5m2x4_from_f32([a, b, c, d]);
+        }
+        let [low, high] = [[a, b], [c, d]].map(|[low, high]| {
+            let pair: u16;
+            // SAFETY: arithmetic on registers. The instruction takes the high byte first.
+            unsafe {
+                asm!(
+                    "cvt.rn.satfinite.e5m2x2.f32 {}, {}, {};",
+                    out(reg16) pair, in(reg32) high, in(reg32) low,
+                    options(pure, nomem, nostack)
+                );
+            }
+            pair as u32
+        });
+        low | high << 16
     }
     #[inline(always)]
     fn add_f16x2(&self, a: u32, b: u32) -> u32 {

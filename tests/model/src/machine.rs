@@ -10,6 +10,7 @@ use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
+use allfold_kernels::protocol::reduction::Reduction;
 use allfold_kernels::protocol::signature::Signature;
 use allfold_kernels::protocol::spec::Order;
 use allfold_kernels::protocol::status::{Board, LongestWait, Ranks, Stop};
@@ -181,6 +182,9 @@ impl Machine for LoomMachine {
     fn threads(&self) -> u32 {
         self.place.map_or(1, |_| self.world.program.shape.threads)
     }
+    fn reduction(&self) -> Reduction {
+        Reduction::SUM
+    }
     fn elems(&self) -> u64 {
         u64::from(self.world.program.packs_of(self.call)) * LANES
     }
@@ -328,7 +332,7 @@ impl Machine for LoomMachine {
         unreachable!("all buffers are aligned and their last pack is full")
     }
 
-    fn add_wrong(&self, _: u64, _: u64, _: u32, _: Epoch) {
+    fn add_wrong(&self, _: u64, _: u64, _: u64, _: Epoch) {
         unreachable!("no verify kernel runs here")
     }
 }

@@ -9,6 +9,7 @@ use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
+use allfold_kernels::protocol::reduction::Reduction;
 use allfold_kernels::protocol::share::{packs, part_packs};
 use allfold_kernels::protocol::signature::Signature;
 use allfold_kernels::protocol::status::{Board, LongestWait, Ranks};
@@ -265,6 +266,9 @@ impl<M: Machine> Machine for Mutant<M> {
     fn threads(&self) -> u32 {
         self.inner.threads()
     }
+    fn reduction(&self) -> Reduction {
+        self.inner.reduction()
+    }
     fn elems(&self) -> u64 {
         self.inner.elems()
     }
@@ -319,7 +323,7 @@ impl<M: Machine> Machine for Mutant<M> {
     fn give_elem<T: Element>(&self, owner: Rank, elem: u64, value: Pack) {
         self.inner.give_elem::<T>(owner, elem, value)
     }
-    fn add_wrong(&self, count: u64, elem: u64, bits: u32, epoch: Epoch) {
+    fn add_wrong(&self, count: u64, elem: u64, bits: u64, epoch: Epoch) {
         self.inner.add_wrong(count, elem, bits, epoch)
     }
 }

@@ -74,9 +74,9 @@ impl Cell {
             Ground::Cpu => all,
             // A driver compiles what is declared; and old communicators hold blocks beside new ones.
             Ground::Gpu(_) => Options {
-                dtypes: match self.dtype {
-                    Dtype::F16 | Dtype::Bf16 => vec![Dtype::Bf16, Dtype::F16],
-                    Dtype::F32 | Dtype::I32 => vec![Dtype::F32, Dtype::I32],
+                dtypes: match self.dtype.bytes() {
+                    2 => vec![Dtype::Bf16, Dtype::F16],
+                    _ => vec![Dtype::F32, Dtype::I32],
                 },
                 max_blocks: Some(8),
                 connect_timeout: Duration::from_secs(15),

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use allfold::{
     Algorithm, CallOptions, Communicator, Dtype, Element, Error, InputMode, ReduceOp, Registered, Registration,
+    of_dtype,
 };
 use anyhow::{Context, Result, ensure};
 
@@ -68,7 +69,7 @@ impl Call {
         let mut bytes = vec![0; self.elems * self.dtype.bytes()];
         // Small integers, which every dtype has.
         (0..self.elems)
-            .for_each(|elem| write(self.dtype, &mut bytes, elem, encode(self.dtype, of(elem as u32) as f32)));
+            .for_each(|elem| write(self.dtype, &mut bytes, elem, encode(self.dtype, of(elem as u32).into())));
         bytes
     }
 
@@ -127,12 +128,7 @@ impl Rank {
     pub fn call(&mut self, call: Call, number: u32) -> Result<allfold::Result<()>> {
         self.memory.write(&call.input(self.rank, number), &call.poison()).context("writing an input")?;
         let begun = Instant::now();
-        let done = match call.dtype {
-            Dtype::F32 => self.launch::<f32>(call),
-            Dtype::I32 => self.launch::<i32>(call),
-            Dtype::F16 => self.launch::<half::f16>(call),
-            Dtype::Bf16 => self.launch::<half::bf16>(call),
-        };
+        let done = of_dtype!(call.dtype, T => self.launch::<T>(call));
         self.took = begun.elapsed();
         if done.is_ok() {
             let got = self.memory.output(call.elems * call.dtype.bytes()).context("reading an output")?;

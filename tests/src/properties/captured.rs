@@ -58,7 +58,7 @@ impl Bed {
         for (rank, memory) in self.comm.local_ranks().zip(&mut self.memories) {
             let mut bytes = vec![0; (1 + OUTPUTS) * STEP_BYTES];
             for elem in 0..STEP_BYTES / 4 {
-                write(Dtype::F32, &mut bytes, elem, ((value + rank + elem) as f32).to_bits());
+                write(Dtype::F32, &mut bytes, elem, ((value + rank + elem) as f32).to_bits().into());
             }
             memory.upload(&bytes)?;
         }
@@ -81,7 +81,7 @@ impl Bed {
                 for elem in 0..elems(number) {
                     let want: usize = (0..self.comm.world()).map(|rank| value + rank + elem).sum();
                     let got = decode(Dtype::F32, read(Dtype::F32, &bytes[(1 + number) * STEP_BYTES..], elem));
-                    ensure!(got == want as f32, "output {number}, element {elem}: {got}, not {want}");
+                    ensure!(got == want as f64, "output {number}, element {elem}: {got}, not {want}");
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Call numbers: grids that change from call to call, and numbers near their wraps.
 
-use allfold::{Dtype, Options, Preset};
+use allfold::{Options, Preset};
 use anyhow::{Context, Result};
 
 use crate::call::Call;
@@ -29,7 +29,7 @@ pub(super) fn b13_b31_b50_epochs(bench: &Bench) -> Result<Outcome> {
                 let mut comm = bench.communicator(world, options)?;
                 let call = |(number, &blocks): (usize, &u32)| {
                     let form = forms[number % forms.len()];
-                    let dtype = Dtype::ALL[number / 2 % Dtype::ALL.len()];
+                    let dtype = Options::DTYPES[number / 2 % Options::DTYPES.len()];
                     let data = Data::Ramp(number as u64);
                     let elems = 4 * threads as usize * dtype.lanes() * 3 + number;
                     Call { data, in_place: in_place(form), ..Call::new(dtype, elems).by(form).on(blocks, threads) }

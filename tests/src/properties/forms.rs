@@ -1,6 +1,6 @@
 //! Forms: every preset, buffers off alignment, and grids.
 
-use allfold::{Dtype, Preset};
+use allfold::{Dtype, Options, Preset};
 use anyhow::Result;
 
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) fn presets(bench: &Bench) -> Result<Outcome> {
             let mut comm = bench.communicator(world, options)?;
             let mut calls = Vec::new();
             for form in bench.forms(preset, world) {
-                for dtype in Dtype::ALL {
+                for dtype in Options::DTYPES {
                     for elems in [1, 7, 64, 300, 1000, 4099, 9000] {
                         let data = Data::Random(calls.len() as u64);
                         let call = Call { data, ..Call::new(dtype, elems).by(form) };
@@ -38,7 +38,7 @@ pub(super) fn b55_misaligned(bench: &Bench) -> Result<Outcome> {
         let options = allfold::Options { cpu_shape: (2, 2), ..bench.options(Preset::Allfold, 8192) };
         let mut comm = bench.communicator(world, options)?;
         let mut calls = Vec::new();
-        for dtype in Dtype::ALL {
+        for dtype in Options::DTYPES {
             for form in bench.forms(Preset::Allfold, world) {
                 for skew in 1..=8 {
                     for elems in [1, 5, 8, 63, 300, 1025] {
@@ -93,7 +93,7 @@ pub(super) fn b20_b35_grids(bench: &Bench) -> Result<Outcome> {
 fn on_shape(bench: &Bench, world: usize, (blocks, threads): (u32, u32)) -> Vec<Call> {
     let mut calls = Vec::new();
     for elems in [1, 100, 1003, 8000] {
-        for (form, dtype) in bench.forms(Preset::Allfold, world).into_iter().zip(Dtype::ALL.into_iter().cycle()) {
+        for (form, dtype) in bench.forms(Preset::Allfold, world).into_iter().zip(Options::DTYPES.into_iter().cycle()) {
             let call = Call::new(dtype, elems).by(form).on(blocks, threads);
             calls.push(call);
             calls.push(Call { skew: 3, in_place: in_place(form), ..call });

@@ -1,6 +1,6 @@
 //! Lengths: all the small ones, the neighbours of powers of two, the ones that others failed at, and a huge one.
 
-use allfold::{Algorithm, Dtype, Preset};
+use allfold::{Algorithm, Dtype, Options, Preset};
 use anyhow::Result;
 
 use crate::call::Call;
@@ -19,7 +19,7 @@ fn all_forms(bench: &Bench, world: usize, call: Call) -> impl Iterator<Item = Ca
 pub(super) fn b23_b85_b86_small_lengths(bench: &Bench) -> Result<Outcome> {
     for world in bench.worlds() {
         let mut comm = bench.communicator(world, bench.options(Preset::Allfold, 2048))?;
-        for dtype in Dtype::ALL {
+        for dtype in Options::DTYPES {
             // Quick: every length in each form, out of place and in place in turn.
             let kept =
                 |call: &Call| !bench.quick || !in_place_allowed(call) || call.in_place == call.elems.is_multiple_of(2);
@@ -48,7 +48,7 @@ pub(super) fn b85_lengths_by_powers(bench: &Bench) -> Result<Outcome> {
         let mut turn = world;
         for power in 8..=last {
             let base = 1usize << power;
-            for dtype in Dtype::ALL {
+            for dtype in Options::DTYPES {
                 for elems in [base - 1, base, base + 1] {
                     let calls: Vec<_> = all_forms(bench, world, Call::new(dtype, elems)).collect();
                     if power <= every_form_to {
@@ -77,7 +77,7 @@ pub(super) fn b16_b17_b19_b23_b56_b109_sizes_others_failed_at(bench: &Bench) -> 
         sizes_bytes.extend((0..8).map(|n| ((mix(17, world as u64, n) as usize % (16 << 10)) >> (n % 7)) & !3));
         let mut calls = Vec::new();
         for (turn, &bytes) in sizes_bytes.iter().enumerate() {
-            for dtype in Dtype::ALL {
+            for dtype in Options::DTYPES {
                 let elems = bytes / dtype.bytes();
                 calls.extend(all_forms(
                     bench,

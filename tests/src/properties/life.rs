@@ -109,7 +109,7 @@ pub(super) fn b70_dropped_in_flight(bench: &Bench) -> Result<Outcome> {
             memory.download(&mut got)?;
             for elem in 0..ELEMS {
                 let sum = decode(Dtype::F32, read(Dtype::F32, &got[4 * ELEMS..], elem));
-                ensure!(sum == world as f32, "{algorithm:?} {input:?}: rank {rank}, element {elem}: {sum}");
+                ensure!(sum == world as f64, "{algorithm:?} {input:?}: rank {rank}, element {elem}: {sum}");
             }
         }
         bench.count(world as u64);

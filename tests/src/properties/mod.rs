@@ -13,6 +13,7 @@ mod hot_path;
 mod lengths;
 mod life;
 mod many;
+mod reductions;
 mod refusals;
 mod registered;
 mod sequences;
@@ -26,7 +27,7 @@ mod typed;
 mod values;
 
 /// Those that ask for nothing but what a process sees of its own rank.
-pub const OF_PROCESSES: [&str; 35] = [
+pub const OF_PROCESSES: [&str; 36] = [
     "b23_b85_b86_small_lengths",
     "b85_lengths_by_powers",
     "b16_b17_b19_b23_b56_b109_sizes_others_failed_at",
@@ -37,6 +38,7 @@ pub const OF_PROCESSES: [&str; 35] = [
     "b107_b110_rank_order",
     "b08_b112_b113_same_bits",
     "b34_b106_edge_values",
+    "b34_b106_b107_ops_and_types",
     "b09_b47_b129_mixed",
     "b24_b29_two_communicators",
     "b11_rewritten_inputs",
@@ -95,6 +97,7 @@ properties! {
     values::b107_b110_rank_order: "sums are taken in rank order, in f32, and rounded once";
     values::b08_b112_b113_same_bits: "the same bits on all ranks, by all algorithms, at all sizes";
     values::b34_b106_edge_values: "signed zeros, subnormals, infinities, NaNs and the largest numbers";
+    reductions::b34_b106_b107_ops_and_types: "every operation on every element type, the same bits on all ranks";
     sequences::b09_b47_b129_mixed: "sizes, dtypes, forms and grids mixed, back to back";
     sequences::b24_b29_two_communicators: "two communicators of different sizes take turns";
     sequences::b11_rewritten_inputs: "an input may be overwritten right after the call";

@@ -63,7 +63,7 @@ pub(super) fn b42_b58_refused_lengths(bench: &Bench) -> Result<Outcome> {
 pub(super) fn b55_refused_addresses(bench: &Bench) -> Result<Outcome> {
     each_world(bench, |setup, comm, world| {
         for rank in [0, world - 1] {
-            for dtype in Dtype::ALL {
+            for dtype in Options::DTYPES {
                 for off in 1..dtype.bytes() as u64 {
                     for output in [false, true] {
                         let mut wrong = 0;
@@ -85,7 +85,7 @@ pub(super) fn b55_refused_addresses(bench: &Bench) -> Result<Outcome> {
             }
         }
         // The last length that does not fit after the first buffer, and lengths whose bytes pass 64 bits.
-        for dtype in Dtype::ALL {
+        for dtype in Options::DTYPES {
             let size = dtype.bytes() as u64;
             let first = setup.buffers(dtype)[0].input;
             for elems in [(u64::MAX - first) / size + 1, u64::MAX / size, u64::MAX / size + 1, u64::MAX] {
@@ -197,7 +197,7 @@ pub(super) fn b61_b62_refused_capacities(bench: &Bench) -> Result<Outcome> {
         let capacity = 16 * world * 6;
         let options = Options { landing_bytes: Some(capacity as u64), ..bench.options(Preset::Allfold, capacity) };
         let mut comm = bench.communicator(world, options)?;
-        for dtype in Dtype::ALL {
+        for dtype in Options::DTYPES {
             let lanes = dtype.lanes();
             for input in InputMode::ALL {
                 let has = |a: &Algorithm| a.takes(world as u32) && Preset::Allfold.protocol(*a, input).is_some();
@@ -249,7 +249,7 @@ fn of_length(elems: usize) -> impl Fn(&mut Vec<allfold::RawBuffers<'_>>) {
 
 pub(super) fn b58_empty_calls(bench: &Bench) -> Result<Outcome> {
     each_world(bench, |setup, comm, _| {
-        for dtype in Dtype::ALL {
+        for dtype in Options::DTYPES {
             for null in [false, true] {
                 setup.empty(bench, comm, dtype, |all| {
                     of_length(0)(all);

@@ -61,7 +61,7 @@ impl Bed {
         for (rank, memory) in self.comm.local_ranks().zip(&mut self.memories) {
             let mut bytes = vec![0; STEPS * STEP_BYTES];
             for elem in 0..bytes.len() / 4 {
-                write(Dtype::F32, &mut bytes, elem, ((1 + rank + elem / (STEP_BYTES / 4)) as f32).to_bits());
+                write(Dtype::F32, &mut bytes, elem, ((1 + rank + elem / (STEP_BYTES / 4)) as f32).to_bits().into());
             }
             memory.upload(&bytes)?;
         }
@@ -77,7 +77,7 @@ impl Bed {
             memory.download(&mut bytes)?;
             for elem in 0..ELEMS {
                 let got = decode(Dtype::F32, read(Dtype::F32, &bytes[output * STEP_BYTES..], elem));
-                ensure!(got == want as f32, "part {input} to {output}, element {elem}: {got}, not {want}");
+                ensure!(got == want as f64, "part {input} to {output}, element {elem}: {got}, not {want}");
             }
         }
         Ok(())

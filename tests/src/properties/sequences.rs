@@ -26,7 +26,7 @@ fn any_call(bench: &Bench, preset: Preset, limits: &Limits, most_elems: usize, n
         in_place: in_place(form) && any(4, 2) == 0,
         skew: [0, 0, 1 + any(5, 7)][any(6, 3)],
         spoil: any(7, 2) == 0,
-        ..Call::new(Dtype::ALL[any(8, Dtype::ALL.len())], elems).by(form)
+        ..Call::new(Options::DTYPES[any(8, Options::DTYPES.len())], elems).by(form)
     };
     let algorithm = call.options.algorithm.expect("a form has an algorithm");
     let (blocks, threads) = if bench.on_cpu() { SHAPE } else { (8, limits.threads_of(algorithm).min(512)) };

@@ -1,10 +1,11 @@
 //! Stamps: inputs that the device makes and sums that the device checks, so that nothing comes between two calls.
 
 use allfold::cuda::RawStream;
-use allfold::{CallOptions, Communicator, Dtype, Element, Options, Plan, Preset, ReduceOp, Registered, stamp_sum};
+use allfold::{
+    CallOptions, Communicator, Dtype, Element, Options, Plan, Preset, ReduceOp, Registered, of_dtype, stamp_sum,
+};
 use allfold_kernels::protocol::epoch::Epoch;
 use anyhow::{Result, ensure};
-use half::{bf16, f16};
 
 use crate::machine::{Memory, buffers};
 use crate::suite::{Bench, Outcome, in_place};
@@ -28,12 +29,7 @@ pub(super) fn memories(bench: &Bench, comm: &Communicator) -> Result<Vec<Box<dyn
 }
 
 pub(super) fn call(comm: &mut Communicator, memories: &[Box<dyn Memory>], call: Stamped) -> allfold::Result<Plan> {
-    match call.dtype {
-        Dtype::F32 => call_typed::<f32>(comm, memories, call),
-        Dtype::F16 => call_typed::<f16>(comm, memories, call),
-        Dtype::Bf16 => call_typed::<bf16>(comm, memories, call),
-        Dtype::I32 => call_typed::<i32>(comm, memories, call),
-    }
+    of_dtype!(call.dtype, T => call_typed::<T>(comm, memories, call))
 }
 
 fn call_typed<T: Element>(
@@ -58,7 +54,7 @@ fn rounds(bench: &Bench, preset: Preset, world: usize, registered: Registered) -
     let mut calls = Vec::new();
     for elems in [8, 1000, 4096, 17, MOST_ELEMS] {
         for form in bench.forms(preset, world) {
-            let dtype = Dtype::ALL[calls.len() % Dtype::ALL.len()];
+            let dtype = Options::DTYPES[calls.len() % Options::DTYPES.len()];
             let in_place = in_place(form) && calls.len() % 2 == 1;
             let (algorithm, input) = (Some(form.0), Some(form.1));
             let options = CallOptions { algorithm, input, registered, ..CallOptions::default() };

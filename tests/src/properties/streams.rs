@@ -18,7 +18,7 @@ const DTYPE: Dtype = Dtype::F32;
 fn memories(machine: &dyn Machine, world: usize, elems: usize) -> Result<Vec<Box<dyn Memory>>> {
     let memory = |rank: usize| {
         let mut image = vec![0; 2 * elems * DTYPE.bytes()];
-        (0..elems).for_each(|elem| write(DTYPE, &mut image, elem, encode(DTYPE, rank as f32 + 1.0)));
+        (0..elems).for_each(|elem| write(DTYPE, &mut image, elem, encode(DTYPE, rank as f64 + 1.0)));
         let mut memory = machine.memory(rank, image.len())?;
         memory.upload(&image)?;
         Ok(memory)
@@ -47,7 +47,7 @@ fn call(
     Ok(())
 }
 
-fn outputs_are(memories: &[Box<dyn Memory>], want: f32) -> Result<()> {
+fn outputs_are(memories: &[Box<dyn Memory>], want: f64) -> Result<()> {
     for (rank, memory) in memories.iter().enumerate() {
         let mut image = vec![0; memory.bytes()];
         memory.download(&mut image)?;
@@ -61,8 +61,8 @@ fn outputs_are(memories: &[Box<dyn Memory>], want: f32) -> Result<()> {
 }
 
 /// The sum of what [`memories`] of `world` ranks hold.
-fn sum(world: usize) -> f32 {
-    (world * (world + 1) / 2) as f32
+fn sum(world: usize) -> f64 {
+    (world * (world + 1) / 2) as f64
 }
 
 pub(super) fn b29_chained_streams(bench: &Bench) -> Result<Outcome> {
@@ -82,7 +82,7 @@ pub(super) fn b29_chained_streams(bench: &Bench) -> Result<Outcome> {
         call(&mut comm, &memories, (output, output), Some(&others), &CallOptions::default())?;
         others.iter().try_for_each(Stream::synchronize)?;
         comm.check()?;
-        outputs_are(&memories, world as f32 * sum(world)).with_context(|| format!("{world} ranks"))?;
+        outputs_are(&memories, world as f64 * sum(world)).with_context(|| format!("{world} ranks"))?;
         bench.count(2);
     }
     Ok(Outcome::Holds)
@@ -116,7 +116,7 @@ pub(super) fn b27_b29_b30_other_streams(bench: &Bench) -> Result<Outcome> {
                 memories[turn / 2 % world].delay()?;
             }
             call(&mut comm, &memories, (output, output), here, &CallOptions::default())?;
-            want *= world as f32;
+            want *= world as f64;
         }
         comm.change_streams(&raw(&others), &own(&memories))?;
         // What is captured on other streams than the last waits for nothing, and takes no turn.
@@ -133,7 +133,7 @@ pub(super) fn b27_b29_b30_other_streams(bench: &Bench) -> Result<Outcome> {
             unsafe { graph.launch(stream) }?;
         }
         others.iter().try_for_each(Stream::synchronize)?;
-        want *= (world * world * world) as f32;
+        want *= (world * world * world) as f64;
         want *= graphs_take_turns(&mut comm, &memories, &others, output)?;
         comm.check()?;
         outputs_are(&memories, want).with_context(|| format!("{world} ranks"))?;
@@ -158,7 +158,7 @@ fn graphs_take_turns(
     memories: &[Box<dyn Memory>],
     others: &[Stream],
     output: usize,
-) -> Result<f32> {
+) -> Result<f64> {
     let mut capture = || {
         let other = |error: anyhow::Error| error.downcast().unwrap_or(Error::Ended("an error of another library"));
         comm.capture(&own(memories), |comm| {
@@ -174,7 +174,7 @@ fn graphs_take_turns(
         unsafe { comm.replay(&graphs[turn % 2], &own(memories)) }?;
     }
     memories.iter().try_for_each(|memory| memory.synchronize())?;
-    Ok((memories.len() as f32).powi(4))
+    Ok((memories.len() as f64).powi(4))
 }
 
 fn is_refused(done: &std::result::Result<(), std::result::Result<Error, anyhow::Error>>) -> Result<()> {

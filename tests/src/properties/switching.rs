@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use allfold::cuda::RawStream;
-use allfold::{CallOptions, Dtype, Options, Preset, Registered};
+use allfold::{CallOptions, Options, Preset, Registered};
 use anyhow::{Result, ensure};
 
 use super::stamps::{MOST_ELEMS, OUTPUT_OFFSET_BYTES, Stamped, call, memories, settle};
@@ -18,7 +18,7 @@ const CAPTURED: usize = 10;
 /// A call by what the library chooses, of a size about that at which it chooses another algorithm.
 fn about_the_switch(rows_bytes: &[u64], number: u64, registered: Registered) -> Stamped {
     let any = |what: u64, below: usize| mix(9, what, number) as usize % below;
-    let dtype = Dtype::ALL[any(0, Dtype::ALL.len())];
+    let dtype = Options::DTYPES[any(0, Options::DTYPES.len())];
     let edges = [LANDING_BYTES, LANDING_BYTES / 2, LANDING_BYTES / u64::from(dtype.landing_packs()), 4096, 256];
     let edges: Vec<_> = edges.iter().chain(rows_bytes).map(|&bytes| bytes as usize / dtype.bytes()).collect();
     let elems = (edges[any(1, edges.len())] + any(2, 17)).saturating_sub(8).clamp(1, MOST_ELEMS);
@@ -93,7 +93,7 @@ pub(super) fn b06_b14_b76_b81_b82_made_and_summed_in_a_graph(bench: &Bench) -> R
                 let options = CallOptions { algorithm, input, registered, ..CallOptions::default() };
                 let elems = 1 + (any(1, 16_000) >> any(2, 12));
                 Stamped {
-                    dtype: Dtype::ALL[any(3, Dtype::ALL.len())],
+                    dtype: Options::DTYPES[any(3, Options::DTYPES.len())],
                     elems,
                     in_place: in_place(form) && any(4, 2) == 0,
                     options,

@@ -1,6 +1,6 @@
 //! Values: sums that depend on the order, bits that must not depend on anything, and numbers at the edges.
 
-use allfold::{Algorithm, Dtype, Preset};
+use allfold::{Algorithm, Dtype, Options, Preset};
 use anyhow::{Context, Result, ensure};
 
 use crate::call::Call;
@@ -9,7 +9,7 @@ use crate::numbers::{decode, encode, read};
 use crate::suite::{Bench, Outcome};
 
 /// One call of each form, which must give `want` in every element of every rank.
-fn all_are(bench: &Bench, world: usize, dtype: Dtype, elems: usize, data: Data, want: f32) -> Result<()> {
+fn all_are(bench: &Bench, world: usize, dtype: Dtype, elems: usize, data: Data, want: f64) -> Result<()> {
     let mut comm = bench.communicator(world, bench.options(Preset::Allfold, elems * dtype.bytes()))?;
     let calls =
         bench.forms(Preset::Allfold, world).into_iter().map(|form| Call { data, ..Call::new(dtype, elems).by(form) });
@@ -53,7 +53,7 @@ pub(super) fn b08_b112_b113_same_bits(bench: &Bench) -> Result<Outcome> {
     for world in bench.worlds() {
         let options = allfold::Options { cpu_shape: (2, 1), ..bench.options(Preset::Allfold, large * 4) };
         let mut comm = bench.communicator(world, options)?;
-        for dtype in Dtype::ALL {
+        for dtype in Options::DTYPES {
             let mut calls = Vec::new();
             for elems in [small, large] {
                 for form in bench.forms(Preset::Allfold, world) {
@@ -81,7 +81,7 @@ pub(super) fn b34_b106_edge_values(bench: &Bench) -> Result<Outcome> {
     for world in bench.worlds() {
         let pairs = EDGES * EDGES;
         let mut comm = bench.communicator(world, bench.options(Preset::Allfold, 1 << 18))?;
-        for dtype in Dtype::ALL {
+        for dtype in Options::DTYPES {
             let mut calls = Vec::new();
             for form in bench.forms(Preset::Allfold, world) {
                 let call = Call::new(dtype, pairs).by(form);
@@ -92,13 +92,13 @@ pub(super) fn b34_b106_edge_values(bench: &Bench) -> Result<Outcome> {
             bench.run(&mut comm, &calls)?;
         }
         // A signed zero and the smallest subnormal are not flushed.
-        let smallest = 2f32.powi(-133);
+        let smallest = 2f64.powi(-133);
         all_are(bench, world, Dtype::F32, 100, Data::PerRank([-0.0; 8]), -0.0)?;
         all_are(bench, world, Dtype::Bf16, 100, Data::PerRank([-0.0; 8]), -0.0)?;
         let mut tiny = [-0.0; 8];
         tiny[0] = -smallest;
         all_are(bench, world, Dtype::Bf16, 100, Data::PerRank(tiny), -smallest)?;
-        tiny[0] = f32::from_bits(0x8000_0001);
+        tiny[0] = f32::from_bits(0x8000_0001).into();
         all_are(bench, world, Dtype::F32, 100, Data::PerRank(tiny), tiny[0])?;
     }
     if bench.machine.most_ranks() >= 2 {

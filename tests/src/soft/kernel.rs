@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use allfold::{Algorithm, Dtype, InputMode};
 use allfold_kernels::protocol::abi::{KernelArgs, MAX_RANKS};
-use allfold_kernels::protocol::entry_point::{EntryPoint, Form};
+use allfold_kernels::protocol::entry_point::{Does, EntryPoint, Form};
 
 /// All that there may be, by name. Where several have a name they do the same.
 static ENTRY_POINTS: LazyLock<HashMap<String, EntryPoint>> = LazyLock::new(|| {
@@ -15,14 +15,14 @@ static ENTRY_POINTS: LazyLock<HashMap<String, EntryPoint>> = LazyLock::new(|| {
     };
     let forms = InputMode::ALL.into_iter().map(Form::Own).chain([Form::Captured, Form::Any, Form::Stress]);
     let forms: Vec<_> = forms.collect();
-    for dtype in Dtype::ALL {
+    for dtype in Dtype::ALL.into_iter().filter(|&dtype| dtype.kernels() == dtype) {
         add(EntryPoint::Stage(dtype));
         add(EntryPoint::FillStamps(dtype));
         add(EntryPoint::CheckStamps(dtype));
         for algorithm in Algorithm::ALL {
-            for &form in &forms {
+            for (&form, does) in forms.iter().flat_map(|form| [(form, Does::Sums), (form, Does::AnyOp)]) {
                 for world in (1..=MAX_RANKS as u32).filter(|&world| algorithm.takes(world)) {
-                    add(EntryPoint::AllReduce { dtype, algorithm, form, world });
+                    add(EntryPoint::AllReduce { dtype, does, algorithm, form, world });
                 }
             }
         }

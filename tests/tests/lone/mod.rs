@@ -12,6 +12,7 @@ use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
+use allfold_kernels::protocol::reduction::Reduction;
 use allfold_kernels::protocol::signature::Signature;
 use allfold_kernels::protocol::status::{Board, LongestWait, Ranks, Stop};
 use allfold_kernels::protocol::wait::TICK_NS;
@@ -176,6 +177,9 @@ impl Machine for Lone {
     fn threads(&self) -> u32 {
         self.threads
     }
+    fn reduction(&self) -> Reduction {
+        Reduction::SUM
+    }
     fn elems(&self) -> u64 {
         self.elems
     }
@@ -310,5 +314,5 @@ impl Machine for Lone {
         self.goes_on();
         self.given.borrow_mut().push(Access { region: Region::Output, owner, elem, elems: 1 });
     }
-    fn add_wrong(&self, _count: u64, _elem: u64, _bits: u32, _epoch: Epoch) {}
+    fn add_wrong(&self, _count: u64, _elem: u64, _bits: u64, _epoch: Epoch) {}
 }

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use allfold::tuning::{CPU_ROWS, ROWS, Row};
-use allfold::{Algorithm, CallOptions, Dtype, InputMode, Limits, Options, Plan, Request};
+use allfold::{Algorithm, CallOptions, Dtype, InputMode, Limits, Options, Plan, ReduceOp, Request};
 use allfold_tests::data::mix;
 
 /// A GPU with room for everything.
@@ -22,7 +22,7 @@ pub fn limits(world: u32) -> Limits {
 }
 
 pub fn request(dtype: Dtype, bytes: u64, in_place: bool) -> Request {
-    Request { dtype, elems: bytes / dtype.bytes() as u64, bytes, in_place, aligned: true }
+    Request { dtype, op: ReduceOp::Sum, elems: bytes / dtype.bytes() as u64, bytes, in_place, aligned: true }
 }
 
 pub fn all_inputs() -> Options {

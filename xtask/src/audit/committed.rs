@@ -28,7 +28,9 @@ fn b02_b04_b130_b134_every_access_of_host_ptx_that_ranks_share_is_of_the_system(
     for (file, text) in committed() {
         assert_eq!(rules::check(&file, &text), []);
         let opcodes = opcodes(&text);
-        let any_protocol = file.contains("presets") || file.contains("stress");
+        let any_protocol = ["presets.ptx", "stress.ptx", "_ops.ptx"].iter().any(|end| file.ends_with(end));
+        // A type without sums of its own has there the copy before a call alone.
+        let waits = !file.contains("verify") && text.matches(".visible .entry ").count() > 1;
         for (opcode, note) in &opcodes {
             let parts: Vec<_> = opcode.split('.').collect();
             let volatile = parts.contains(&"volatile");
@@ -38,7 +40,7 @@ fn b02_b04_b130_b134_every_access_of_host_ptx_that_ranks_share_is_of_the_system(
             assert!(any_protocol || !volatile || note.ends_with("_status"), "{file}: {opcode}, {note}");
         }
         let has = |opcode: &str| opcodes.iter().any(|(it, _)| it == opcode);
-        if !file.contains("verify") {
+        if waits {
             assert!(has("st.release.sys.global.u64") && has("ld.acquire.sys.global.u64"), "{file}: {opcodes:?}");
         }
     }

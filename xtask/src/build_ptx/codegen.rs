@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use super::compiler::Compiler;
 use super::split;
-use crate::packs::Files;
+use crate::packs::{Files, relative};
 use crate::shell;
 
 /// GPU architectures, each with the oldest PTX version that serves: the older the version, the older the driver that
@@ -52,6 +52,8 @@ pub fn build(compiler: &Compiler) -> Result<Files> {
                     bail!("{module} for {sm} contains a path of this machine, {}", folder.display());
                 }
             }
+            // The names that packs keep, whatever the compiler's were.
+            let text = relative::decode(&relative::encode(&text)?)?;
             modules.insert(PathBuf::from(sm).join(format!("{module}.ptx")), text);
         }
     }

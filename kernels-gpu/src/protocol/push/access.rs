@@ -29,7 +29,7 @@ pub(super) fn load<M: Machine, T: Element>(m: &M, pack: u32) -> Pack {
     let mut value = 0_u128;
     while elem > 0 {
         elem -= m.step(1);
-        value = value << bits::<T>() | m.ld_elem::<T>(Region::Source, m.rank(), first + elem as u64).0[0] as u128;
+        value = value << bits::<T>() | m.ld_elem::<T>(Region::Source, m.rank(), first + elem as u64).double(0) as u128;
     }
     Pack(from_fn(|word| (value >> (32 * word)) as u32))
 }
@@ -40,7 +40,7 @@ pub(super) fn store<M: Machine, T: Element>(m: &M, pack: u32, value: Pack) {
     let (mut elem, mut left) = elems::<M, T>(m, pack);
     let mut value = value.0.iter().rev().fold(0_u128, |bits, &word| bits << 32 | word as u128);
     while left > 0 {
-        m.st_elem::<T>(Region::Output, elem, Pack([value as u32, 0, 0, 0]));
+        m.st_elem::<T>(Region::Output, elem, Pack([value as u32, (value >> 32) as u32, 0, 0]));
         value >>= bits::<T>();
         elem += 1;
         left -= m.step(1);

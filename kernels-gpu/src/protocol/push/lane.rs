@@ -46,6 +46,12 @@ impl Lane {
         self.first & self.stride & self.end & self.whole_end & self.packs
     }
 
+    /// Whether it has no index at all.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.first >= self.end
+    }
+
     /// All packs of the call.
     #[inline(always)]
     pub(in crate::protocol) fn packs(&self) -> u32 {

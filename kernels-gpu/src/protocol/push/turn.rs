@@ -97,7 +97,7 @@ impl<R: Wire> Turn<R> {
     }
 
     /// Polls the packs at `at` of all ranks together, and gives them to `then`, `own` being this one's, as
-    /// [`sum`](super::super::element::sum) wants them. What is done with them is done there, and not with a result: a compiler for GPUs
+    /// [`Element::reduce`](super::super::element::Element::reduce) wants them. What is done with them is done there, and not with a result: a compiler for GPUs
     /// asks a result again wherever it is passed on, and keeps room for what is in either kind of it.
     ///
     /// # Errors

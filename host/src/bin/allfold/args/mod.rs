@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use allfold::{Dtype, InputMode};
+use allfold::{Dtype, InputMode, ReduceOp};
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 mod launch;
@@ -106,6 +106,9 @@ pub struct BenchArgs {
     #[command(flatten)]
     pub ranks: RanksArgs,
 
+    /// What is done to the terms of all ranks
+    #[arg(short, long, default_value = ReduceOp::Sum.name(), value_parser = named(&ReduceOp::ALL, |&op| op.name()), help_heading = CALLS)]
+    pub op: ReduceOp,
     /// The algorithm; auto: as the plan chooses
     #[arg(long, default_value = "auto", value_parser = algorithm(), help_heading = CALLS)]
     pub algo: Algo,
@@ -249,7 +252,8 @@ mod tests {
             "--vs mpi",
             "--vs",
             "--nccl-library libnccl.so.2",
-            "--dtype f64",
+            "--dtype f128",
+            "--op median",
             "--algo three-shot",
             "--start block --order volatile",
             "--end none",

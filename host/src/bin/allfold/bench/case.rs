@@ -1,5 +1,6 @@
 //! One size: verified on random input, then on stamps call after call, then timed, then verified again.
 
+use allfold::ReduceOp;
 use anyhow::Result;
 
 use super::guarded::Guarded;
@@ -59,6 +60,7 @@ pub struct Measured<P> {
 
 /// A size, and where its random input comes from.
 pub struct Case {
+    pub op: ReduceOp,
     pub world: usize,
     /// Bytes of each rank's input.
     pub bytes: usize,
@@ -127,7 +129,7 @@ impl Case {
         let mut wrong = 0;
         for (rank, term) in terms.iter().enumerate() {
             bed.read(set, rank, Side::Output, &mut image)?;
-            wrong += wrong_elems::<T>(&terms, image.data(), first.data(), bed.sums()) + image.damaged::<T>();
+            wrong += wrong_elems::<T>(self.op, &terms, image.data(), first.data(), bed.sums()) + image.damaged::<T>();
             if !self.in_place {
                 bed.read(set, rank, Side::Input, &mut image)?;
                 wrong += differing_elems::<T>(image.data(), term) + image.damaged::<T>();
@@ -259,7 +261,7 @@ mod tests {
     }
 
     fn wrong(fault: Fault, sums: Sums, in_place: bool) -> u64 {
-        let case = Case { world: WORLD, bytes: BYTES, in_place, seed: 3 };
+        let case = Case { op: ReduceOp::Sum, world: WORLD, bytes: BYTES, in_place, seed: 3 };
         case.run::<f32, _>(&mut Planted::new(fault, sums, in_place), |_| {}).expect("runs").wrong
     }
 

@@ -14,7 +14,7 @@ use super::oracle::Sums;
 /// Buffers of one size, and what is done with them.
 pub struct CpuBed<'a, T> {
     comm: &'a mut Communicator,
-    call: CallOptions,
+    call: (ReduceOp, CallOptions),
     repeats: Repeats,
     /// `[set][rank]`.
     inputs: [Vec<Guarded>; SETS],
@@ -24,7 +24,13 @@ pub struct CpuBed<'a, T> {
 }
 
 impl<'a, T: Element> CpuBed<'a, T> {
-    pub fn new(comm: &'a mut Communicator, call: CallOptions, repeats: Repeats, bytes: usize, in_place: bool) -> Self {
+    pub fn new(
+        comm: &'a mut Communicator,
+        call: (ReduceOp, CallOptions),
+        repeats: Repeats,
+        bytes: usize,
+        in_place: bool,
+    ) -> Self {
         let world = comm.world();
         let buffers = |ranks| from_fn(|_| vec![Guarded::poisoned(bytes); ranks]);
         let outputs = buffers(if in_place { 0 } else { world });
@@ -32,6 +38,10 @@ impl<'a, T: Element> CpuBed<'a, T> {
     }
 
     fn all_reduce(&mut self, set: usize) -> Result<Plan> {
+        self.reduce(self.call.0, set)
+    }
+
+    fn reduce(&mut self, op: ReduceOp, set: usize) -> Result<Plan> {
         let inputs = &mut self.inputs[set];
         let buffers: Vec<_> = if self.outputs[set].is_empty() {
             inputs.iter_mut().map(|buffer| RankBuffers::<T>::in_place(buffer.data_mut())).collect()
@@ -39,7 +49,7 @@ impl<'a, T: Element> CpuBed<'a, T> {
             let both = inputs.iter().zip(&mut self.outputs[set]);
             both.map(|(input, output)| RankBuffers::new(input.data(), output.data_mut())).collect()
         };
-        Ok(self.comm.all_reduce_with(&buffers, ReduceOp::Sum, &self.call)?)
+        Ok(self.comm.all_reduce_with(&buffers, op, &self.call.1)?)
     }
 
     fn buffer(&self, set: usize, rank: usize, side: Side) -> &Guarded {
@@ -82,7 +92,7 @@ impl<T: Element> Bed for CpuBed<'_, T> {
             let inputs = self.inputs[set].iter_mut();
             let buffers: Vec<_> = inputs.map(|buffer| RankBuffers::<T>::in_place(buffer.data_mut())).collect();
             self.comm.fill_stamps(&buffers)?;
-            self.all_reduce(set)?;
+            self.reduce(ReduceOp::Sum, set)?;
             let of_call = if self.outputs[set].is_empty() { &mut self.inputs } else { &mut self.outputs };
             let results = of_call[set].iter_mut();
             let buffers: Vec<_> = results.map(|buffer| RankBuffers::<T>::in_place(buffer.data_mut())).collect();

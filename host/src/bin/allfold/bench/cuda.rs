@@ -16,7 +16,7 @@ use crate::gpus::Gpus;
 pub struct CudaBed<'a, T> {
     comm: &'a mut Communicator,
     buffers: Buffers<'a>,
-    call: CallOptions,
+    call: (ReduceOp, CallOptions),
     how: How,
     elements: PhantomData<T>,
 }
@@ -25,7 +25,7 @@ impl<'a, T: Element> CudaBed<'a, T> {
     pub fn new(
         comm: &'a mut Communicator,
         gpus: &'a Gpus,
-        call: CallOptions,
+        call: (ReduceOp, CallOptions),
         how: How,
         bytes: usize,
         in_place: bool,
@@ -40,14 +40,18 @@ impl<'a, T: Element> CudaBed<'a, T> {
     }
 
     fn all_reduce(&mut self, set: usize) -> Result<Plan, Error> {
-        let buffers = self.buffers.of::<T>(set, Use::InputToOutput);
-        self.comm.all_reduce_with(&buffers, ReduceOp::Sum, &self.call)
+        self.reduce(self.call.0, set)
     }
 
-    /// A call on fresh stamps, and the check of its result.
+    fn reduce(&mut self, op: ReduceOp, set: usize) -> Result<Plan, Error> {
+        let buffers = self.buffers.of::<T>(set, Use::InputToOutput);
+        self.comm.all_reduce_with(&buffers, op, &self.call.1)
+    }
+
+    /// A call on fresh stamps, and the check of its result, which is the sum.
     fn stamped_call(&mut self, set: usize) -> Result<()> {
         self.comm.fill_stamps(&self.buffers.of::<T>(set, Use::Only(Side::Input)))?;
-        self.all_reduce(set)?;
+        self.reduce(ReduceOp::Sum, set)?;
         Ok(self.comm.check_stamps(&self.buffers.of::<T>(set, Use::Only(Side::Output)))?)
     }
 }

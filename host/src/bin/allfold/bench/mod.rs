@@ -21,9 +21,8 @@ mod report;
 mod settings;
 pub mod timing;
 
-use allfold::{Communicator, Dtype, Plan};
+use allfold::{Communicator, Plan, of_dtype};
 use anyhow::{Context, Result};
-use half::{bf16, f16};
 
 use crate::Verdict;
 use crate::args::BenchArgs;
@@ -80,14 +79,9 @@ fn measure(settings: &Settings, report: &mut Report) -> Result<()> {
             let elem_bytes = dtype.bytes() as u64;
             let bytes = size / elem_bytes * elem_bytes;
             let said = |what: &str| progress.doing(format!("{bytes} bytes {}: {what}", dtype.name()));
-            let measured = match dtype {
-                Dtype::F32 => ranks.measure::<f32>(settings, bytes, said),
-                Dtype::F16 => ranks.measure::<f16>(settings, bytes, said),
-                Dtype::Bf16 => ranks.measure::<bf16>(settings, bytes, said),
-                Dtype::I32 => ranks.measure::<i32>(settings, bytes, said),
-            };
+            let measured = of_dtype!(dtype, T => ranks.measure::<T>(settings, bytes, said));
             let (ours, nccl) = measured.with_context(|| format!("{bytes} bytes of {}", dtype.name()))?;
-            let row = Row::new(bytes, dtype, settings.chain(bytes), settings.target.world(), &ours);
+            let row = Row::new(bytes, (dtype, settings.op), settings.chain(bytes), settings.target.world(), &ours);
             report.rows.push(match nccl {
                 Some(nccl) => row.beside(&nccl),
                 None => row,
@@ -125,8 +119,8 @@ impl Ranks {
         let bytes_here = usize::try_from(bytes).context("more bytes than this machine can address")?;
         let in_place = settings.in_place;
         let seed = mix(mix(settings.seed, bytes), T::DTYPE as u64);
-        let case = Case { world: self.comm.world(), bytes: bytes_here, in_place, seed };
-        let call = settings.call();
+        let case = Case { op: settings.op, world: self.comm.world(), bytes: bytes_here, in_place, seed };
+        let call = (settings.op, settings.call());
         match &self.gpus {
             None => {
                 let bed = &mut CpuBed::<T>::new(&mut self.comm, call, settings.repeats, bytes_here, in_place);
@@ -140,7 +134,7 @@ impl Ranks {
                 let bed = &mut CudaBed::<T>::new(&mut self.comm, gpus, call, how, bytes_here, in_place)?;
                 let ours = case.run::<T, _>(bed, &said)?;
                 let Some(nccl) = &self.nccl else { return Ok((ours, None)) };
-                let bed = &mut NcclBed::<T>::new(nccl, bed.buffers(), how);
+                let bed = &mut NcclBed::<T>::new(nccl, settings.op, bed.buffers(), how);
                 let nccls = case.run::<T, _>(bed, |what| said(&format!("NCCL, {what}")));
                 Ok((ours, Some(nccls.context("NCCL")?)))
             }

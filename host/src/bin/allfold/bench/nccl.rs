@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use allfold::Element;
+use allfold::{Element, ReduceOp};
 use anyhow::Result;
 
 use super::buffers::{Buffers, Use};
@@ -15,18 +15,19 @@ use crate::nccl::Nccl;
 /// The buffers of another bed, and what NCCL does with them.
 pub struct NcclBed<'a, T> {
     nccl: &'a Nccl,
+    op: ReduceOp,
     buffers: &'a Buffers<'a>,
     how: How,
     elements: PhantomData<T>,
 }
 
 impl<'a, T: Element> NcclBed<'a, T> {
-    pub fn new(nccl: &'a Nccl, buffers: &'a Buffers<'a>, how: How) -> Self {
-        NcclBed { nccl, buffers, how, elements: PhantomData }
+    pub fn new(nccl: &'a Nccl, op: ReduceOp, buffers: &'a Buffers<'a>, how: How) -> Self {
+        NcclBed { nccl, op, buffers, how, elements: PhantomData }
     }
 
     fn all_reduce(&self, set: usize) -> Result<()> {
-        Ok(self.nccl.all_reduce(&self.buffers.of::<T>(set, Use::InputToOutput))?)
+        Ok(self.nccl.all_reduce(&self.buffers.of::<T>(set, Use::InputToOutput), self.op)?)
     }
 }
 

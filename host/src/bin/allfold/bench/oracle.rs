@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use allfold::{Dtype, Element};
-use half::{bf16, f16};
+use allfold::{Dtype, E4m3, E5m2, Element, ReduceOp, bf16, f16};
 
 use crate::mix::mix;
 
@@ -17,54 +16,87 @@ pub trait Real: Element {
     fn from_f32(value: f32) -> Self;
     /// The number that 24 random bits, from -2^23 on, stand for.
     fn from_random(bits: i32) -> Self;
-    /// Exact.
+    /// Exact, or of a large integer the nearest.
     fn to_f64(self) -> f64;
     /// For comparing bit by bit.
-    fn bits(self) -> u32;
+    fn bits(self) -> u64;
+    /// What `op` makes of the terms of `world` ranks; `None`: there is a bound, and no one right answer.
+    fn exactly(op: ReduceOp, world: usize, terms: impl Iterator<Item = Self>) -> Option<Self>;
 }
 
 macro_rules! real {
-    ($T:ty, $significant_bits:literal, $least_exponent:literal, $from:expr) => {
+    ($T:ty, $significant_bits:literal, $least_exponent:literal, |$value:ident| $from:expr, |$number:ident| $to:expr, |$own:ident| $bits:expr) => {
         impl Real for $T {
             const SIGNIFICANT_BITS: i32 = $significant_bits;
             const LEAST_EXPONENT: i32 = $least_exponent;
-            fn from_f32(value: f32) -> Self {
-                $from(value)
+            fn from_f32($value: f32) -> Self {
+                $from
             }
             /// From -1 to 1, exact in f32.
             fn from_random(bits: i32) -> Self {
                 Self::from_f32(bits as f32 / (1 << 23) as f32)
             }
             fn to_f64(self) -> f64 {
-                f64::from(self)
+                let $number = self;
+                $to
             }
-            fn bits(self) -> u32 {
-                self.to_bits().into()
+            fn bits(self) -> u64 {
+                let $own = self;
+                $bits.into()
+            }
+            fn exactly(op: ReduceOp, _: usize, terms: impl Iterator<Item = Self>) -> Option<Self> {
+                match op {
+                    ReduceOp::Min => terms.min_by(|a, b| a.to_f64().total_cmp(&b.to_f64())),
+                    ReduceOp::Max => terms.max_by(|a, b| a.to_f64().total_cmp(&b.to_f64())),
+                    ReduceOp::Sum | ReduceOp::Product | ReduceOp::Avg => None,
+                }
             }
         }
     };
 }
-real!(f32, 24, -126, std::convert::identity);
-real!(f16, 11, -14, f16::from_f32);
-real!(bf16, 8, -126, bf16::from_f32);
+real!(f32, 24, -126, |value| value, |it| it.into(), |it| it.to_bits());
+real!(f16, 11, -14, |value| f16::from_f32(value), |it| it.into(), |it| it.to_bits());
+real!(bf16, 8, -126, |value| bf16::from_f32(value), |it| it.into(), |it| it.to_bits());
+real!(f64, 53, -1022, |value| value.into(), |it| it, |it| it.to_bits());
+real!(E4m3, 4, -6, |value| E4m3::from_f32(value), |it| it.to_f32().into(), |it| it.0);
+real!(E5m2, 3, -14, |value| E5m2::from_f32(value), |it| it.to_f32().into(), |it| it.0);
 
-impl Real for i32 {
-    const SIGNIFICANT_BITS: i32 = 32;
-    const LEAST_EXPONENT: i32 = 0;
-    fn from_f32(value: f32) -> Self {
-        value as i32
-    }
-    /// As they are: eight of them do not overflow.
-    fn from_random(bits: i32) -> Self {
-        bits
-    }
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
-    fn bits(self) -> u32 {
-        self.cast_unsigned()
-    }
+macro_rules! integer {
+    ($T:ty, $Bits:ty, |$random:ident| $from_random:expr) => {
+        impl Real for $T {
+            const SIGNIFICANT_BITS: i32 = <$T>::BITS as i32;
+            const LEAST_EXPONENT: i32 = 0;
+            fn from_f32(value: f32) -> Self {
+                value as $T
+            }
+            /// Eight of them do not overflow.
+            fn from_random($random: i32) -> Self {
+                $from_random
+            }
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+            fn bits(self) -> u64 {
+                (self as $Bits).into()
+            }
+            fn exactly(op: ReduceOp, world: usize, terms: impl Iterator<Item = Self>) -> Option<Self> {
+                match op {
+                    ReduceOp::Sum => terms.reduce(Self::wrapping_add),
+                    ReduceOp::Product => terms.reduce(Self::wrapping_mul),
+                    ReduceOp::Min => terms.min(),
+                    ReduceOp::Max => terms.max(),
+                    ReduceOp::Avg => terms.reduce(Self::wrapping_add).map(|sum| sum / world as $T),
+                }
+            }
+        }
+    };
 }
+integer!(i8, u8, |bits| (bits >> 20) as i8);
+integer!(u8, u8, |bits| ((bits + (1 << 23)) >> 20) as u8);
+integer!(i32, u32, |bits| bits);
+integer!(u32, u32, |bits| (bits + (1 << 23)) as u32);
+integer!(i64, u64, |bits| bits.into());
+integer!(u64, u64, |bits| (bits + (1 << 23)) as u64);
 
 /// Fills `data` with [`Real::from_random`].
 pub fn randomise<T: Real>(data: &mut [T], seed: u64) {
@@ -101,23 +133,44 @@ impl Sums {
     }
 }
 
-/// How far from `sum`, the exact sum of `world` terms whose absolute values add up to `sum_abs`, a result may be.
+/// How far from `exact` a result may be, which `op` makes of `world` terms; `size`: of a sum that of their absolute values, of a product its own.
 ///
-/// `world` roundings to f32 of partial sums, none larger than `sum_abs`; then, in a 16-bit type, one more to that type. Where
-/// each partial sum is rounded to that type: `world` of these, of sums that the roundings before have enlarged.
-pub fn bound<T: Real>(sum: f64, sum_abs: f64, world: usize, sums: Sums) -> f64 {
-    let in_f32 = world as f64 * sum_abs * 2f64.powi(-<f32 as Real>::SIGNIFICANT_BITS);
-    let in_16_bits = || match sums {
-        Sums::RoundedOnce => half_ulp::<T>(sum.abs() + in_f32),
+/// `world` roundings to f32, or to f64 where `T` is, of partial results, none larger than `size`, and one more of an average; then, in a narrower
+/// type, one more to that type. Where each partial result is rounded to that type: `world` of these, or twice as many of an average, whose terms
+/// may each be divided, of results that the roundings before have enlarged.
+pub fn bound<T: Real>(op: ReduceOp, exact: f64, size: f64, world: usize, sums: Sums) -> f64 {
+    let bits = T::SIGNIFICANT_BITS.max(<f32 as Real>::SIGNIFICANT_BITS);
+    let steps = world + usize::from(op == ReduceOp::Avg);
+    // Where a product is subnormal, its distance from the next one counts.
+    let least = if op == ReduceOp::Product { 2f64.powi(-149) } else { 0.0 };
+    let wide = steps as f64 * (size * 2f64.powi(-bits)).max(least);
+    let narrow = || match sums {
+        Sums::RoundedOnce => half_ulp::<T>(exact.abs() + wide),
         Sums::AnyOrder => {
             let enlarged = (1.0 + 2f64.powi(-T::SIGNIFICANT_BITS)).powi(world as i32);
-            world as f64 * half_ulp::<T>(sum_abs * enlarged + in_f32)
+            let times = if op == ReduceOp::Avg { 2 * world } else { world };
+            times as f64 * half_ulp::<T>(size * enlarged + wide)
         }
     };
     match T::DTYPE {
-        Dtype::F32 => in_f32,
-        Dtype::I32 => 0.0,
-        Dtype::F16 | Dtype::Bf16 => in_f32 + in_16_bits(),
+        Dtype::F32 | Dtype::F64 => wide,
+        Dtype::I8 | Dtype::U8 | Dtype::I32 | Dtype::U32 | Dtype::I64 | Dtype::U64 => 0.0,
+        Dtype::F16 | Dtype::Bf16 | Dtype::E4m3 | Dtype::E5m2 => wide + narrow(),
+    }
+}
+
+/// What `op` makes of `terms`, as far as f64 can tell, and the size that [`bound`] wants.
+fn in_f64(op: ReduceOp, world: usize, terms: impl Iterator<Item = f64>) -> (f64, f64) {
+    match op {
+        ReduceOp::Product => {
+            let product = terms.product::<f64>();
+            (product, product.abs())
+        }
+        ReduceOp::Sum | ReduceOp::Avg | ReduceOp::Min | ReduceOp::Max => {
+            let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
+            let parts = if op == ReduceOp::Avg { world as f64 } else { 1.0 };
+            (sum / parts, size / parts)
+        }
     }
 }
 
@@ -128,14 +181,20 @@ fn half_ulp<T: Real>(x: f64) -> f64 {
     power.max(2f64.powi(T::LEAST_EXPONENT)) * 2f64.powi(-T::SIGNIFICANT_BITS)
 }
 
-/// Elements of `got` that are too far from the sum of `inputs`, or differ in a bit from `first`, rank 0's result, where none
+/// Elements of `got` that are too far from what `op` makes of `inputs`, or differ in a bit from `first`, rank 0's result, where none
 /// may.
-pub fn wrong_elems<T: Real>(inputs: &[&[T]], got: &[T], first: &[T], sums: Sums) -> u64 {
+pub fn wrong_elems<T: Real>(op: ReduceOp, inputs: &[&[T]], got: &[T], first: &[T], sums: Sums) -> u64 {
+    let world = inputs.len();
     count_in_pieces(got.len(), |elems| {
         let wrong = elems.filter(|&elem| {
-            let terms = || inputs.iter().map(|input| input[elem].to_f64());
-            let (sum, sum_abs) = (terms().sum::<f64>(), terms().map(f64::abs).sum());
-            let near = (got[elem].to_f64() - sum).abs() <= bound::<T>(sum, sum_abs, inputs.len(), sums);
+            let terms = || inputs.iter().map(|input| input[elem]);
+            let near = match T::exactly(op, world, terms()) {
+                Some(right) => got[elem].bits() == right.bits(),
+                None => {
+                    let (exact, size) = in_f64(op, world, terms().map(T::to_f64));
+                    (got[elem].to_f64() - exact).abs() <= bound::<T>(op, exact, size, world, sums)
+                }
+            };
             // A NaN is near nothing.
             !near || (sums.agree() && got[elem].bits() != first[elem].bits())
         });

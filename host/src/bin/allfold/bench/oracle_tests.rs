@@ -28,7 +28,7 @@ impl<T> Tap for Vec<T> {}
 
 fn wrong<T: Real>(inputs: &[Vec<T>], got: &[T], first: &[T]) -> u64 {
     let inputs: Vec<&[T]> = inputs.iter().map(Vec::as_slice).collect();
-    wrong_elems(&inputs, got, first, Sums::RoundedOnce)
+    wrong_elems(ReduceOp::Sum, &inputs, got, first, Sums::RoundedOnce)
 }
 
 fn a_right_sum_passes_and_planted_errors_are_counted<T: Real>() {
@@ -82,7 +82,7 @@ fn one_unit_in_the_last_place_too_far_is_caught() {
         let right = vec![T::from_f32(3.0)];
         assert_eq!(wrong(&inputs, &right, &right), 0);
         for bits in [right[0].bits() + 1, right[0].bits() - 1] {
-            let far = vec![next(bits)];
+            let far = vec![next(bits as u32)];
             assert_eq!(wrong(&inputs, &far, &far), 1, "{:?}", T::DTYPE);
         }
     }
@@ -112,10 +112,14 @@ fn rounding_at_every_step_passes_in_any_order_and_a_term_left_out_does_not() {
             (0..10_000).map(|elem| T::from_f32(of(elem) as f32)).collect()
         };
         let got = sum(&refs);
-        assert_eq!(wrong_elems(&refs, &got, &inputs[0], Sums::AnyOrder), 0, "{:?}", T::DTYPE);
-        assert!(wrong_elems(&refs, &got, &got, Sums::RoundedOnce) > 0, "{:?}: once more is too much", T::DTYPE);
+        assert_eq!(wrong_elems(ReduceOp::Sum, &refs, &got, &inputs[0], Sums::AnyOrder), 0, "{:?}", T::DTYPE);
+        assert!(
+            wrong_elems(ReduceOp::Sum, &refs, &got, &got, Sums::RoundedOnce) > 0,
+            "{:?}: once more is too much",
+            T::DTYPE
+        );
         let short = sum(&refs[1..]);
-        assert!(wrong_elems(&refs, &short, &short, Sums::AnyOrder) > 5000, "{:?}", T::DTYPE);
+        assert!(wrong_elems(ReduceOp::Sum, &refs, &short, &short, Sums::AnyOrder) > 5000, "{:?}", T::DTYPE);
     }
     check::<f16>();
     check::<bf16>();

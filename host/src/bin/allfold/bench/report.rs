@@ -41,7 +41,13 @@ pub struct Row {
 }
 
 impl Row {
-    pub fn new(bytes: u64, dtype: Dtype, chain: Option<usize>, world: usize, measured: &Measured<Plan>) -> Row {
+    pub fn new(
+        bytes: u64,
+        (dtype, op): (Dtype, ReduceOp),
+        chain: Option<usize>,
+        world: usize,
+        measured: &Measured<Plan>,
+    ) -> Row {
         let Plan { algorithm, blocks, threads, .. } = measured.plan;
         let median_us = slowest_rank(&measured.samples, median);
         let algbw = algorithm_bandwidth(bytes, median_us);
@@ -49,7 +55,7 @@ impl Row {
             bytes,
             count: bytes / dtype.bytes() as u64,
             dtype: dtype.name(),
-            op: ReduceOp::Sum.name(),
+            op: op.name(),
             algorithm: algorithm_name(algorithm),
             blocks,
             threads,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use allfold::tuning::Table;
-use allfold::{Algorithm, CallOptions, Dtype, InputMode, Options};
+use allfold::{Algorithm, CallOptions, Dtype, InputMode, Options, ReduceOp};
 use anyhow::{Context, Result, bail};
 
 use super::case::Repeats;
@@ -24,6 +24,7 @@ pub struct Settings {
     /// Bytes a rank, before they are rounded down to whole elements.
     pub sizes: Vec<u64>,
     pub dtypes: Vec<Dtype>,
+    pub op: ReduceOp,
     pub in_place: bool,
     pub seed: u64,
     /// Of calls one by one.
@@ -77,6 +78,7 @@ impl Settings {
             target,
             sizes,
             dtypes: if args.dtype.is_empty() { vec![dtype] } else { args.dtype.clone() },
+            op: args.op,
             in_place: args.in_place,
             seed: args.seed.unwrap_or_else(here::fresh_seed),
             repeats: Repeats { warmup: args.warmup as usize, timed: args.iters.unwrap_or(calls) as usize },
@@ -114,6 +116,7 @@ impl Settings {
         let capacity_bytes = self.sizes.iter().copied().max().unwrap_or(0);
         self.protocol.of(Options {
             dtypes: self.dtypes.clone(),
+            ops: vec![self.op],
             inputs: vec![self.input],
             algorithms: self.algorithms(),
             tuning: self.tuning.clone(),

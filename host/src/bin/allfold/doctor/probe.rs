@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use allfold::cuda::{Context, Device, DeviceHandle, DeviceMemory, DriverError, Event, Stream};
-use allfold::{Algorithm, CallOptions, Communicator, Dtype, Error, Options, SelfTest};
+use allfold::{Algorithm, CallOptions, Communicator, Dtype, Error, Options, ReduceOp, SelfTest};
 use anyhow::{Result, bail};
 
 use super::findings::Outcome;
@@ -112,6 +112,7 @@ pub fn together(gpus: &[Device; 2]) -> [Outcome; 2] {
             let comm = &mut Communicator::cuda_with(&[gpus[0].ordinal, gpus[1].ordinal], options)?;
             let streams = Gpus::new(&gpus)?;
             let call = CallOptions { algorithm: Some(algorithm), ..CallOptions::default() };
+            let call = (ReduceOp::Sum, call);
             verified(&mut CudaBed::<f32>::new(comm, &streams, call, How::Eager(CALLS), CALL_BYTES, false)?)
         })
     })
@@ -152,7 +153,7 @@ fn both_ways(make: impl FnOnce(Options) -> allfold::Result<Communicator> + Send 
 pub fn cpu_ranks() -> Outcome {
     outcome(|| {
         let comm = &mut Communicator::cpu_with(2, options(Algorithm::OneShot))?;
-        verified(&mut CpuBed::<f32>::new(comm, CallOptions::default(), CALLS, CALL_BYTES, false))
+        verified(&mut CpuBed::<f32>::new(comm, (ReduceOp::Sum, CallOptions::default()), CALLS, CALL_BYTES, false))
     })
 }
 
@@ -170,7 +171,7 @@ fn options(algorithm: Algorithm) -> Options {
 }
 
 fn verified(bed: &mut impl Bed) -> Result<(f64, Option<String>)> {
-    let case = Case { world: 2, bytes: CALL_BYTES, in_place: false, seed: here::fresh_seed() };
+    let case = Case { op: ReduceOp::Sum, world: 2, bytes: CALL_BYTES, in_place: false, seed: here::fresh_seed() };
     let measured = case.run::<f32, _>(bed, |_| {})?;
     let wrong = (measured.wrong > 0).then(|| format!("{} elements were wrong", measured.wrong));
     Ok((slowest_rank(&measured.samples, median), wrong))

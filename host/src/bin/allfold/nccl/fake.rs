@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 
-use allfold::RankBuffers;
+use allfold::{RankBuffers, ReduceOp};
 use half::bf16;
 
 use super::NcclError;
@@ -116,7 +116,7 @@ fn buffers<T: allfold::Element>() -> Vec<RankBuffers<'static, T>> {
 fn a_call_is_one_group_over_all_ranks() {
     let nccl = two_ranks();
     assert_eq!((nccl.version(), nccl.library()), ("2.27.3", Path::new("fake")));
-    nccl.all_reduce(&buffers::<bf16>()).expect("made");
+    nccl.all_reduce(&buffers::<bf16>(), ReduceOp::Sum).expect("made");
     nccl.check().expect("nothing failed");
     drop(nccl);
     let expected = [
@@ -134,8 +134,8 @@ fn a_call_is_one_group_over_all_ranks() {
 #[test]
 fn each_dtype_has_nccls_number() {
     let nccl = two_ranks();
-    nccl.all_reduce(&buffers::<half::f16>()).expect("made");
-    nccl.all_reduce(&buffers::<f32>()).expect("made");
+    nccl.all_reduce(&buffers::<half::f16>(), ReduceOp::Sum).expect("made");
+    nccl.all_reduce(&buffers::<f32>(), ReduceOp::Sum).expect("made");
     let calls = calls();
     assert!(calls[2].contains(", 7 of 6, ") && calls[6].contains(", 7 of 7, "), "{calls:?}");
 }
@@ -144,7 +144,7 @@ fn each_dtype_has_nccls_number() {
 fn a_group_is_ended_also_where_a_call_fails() {
     let nccl = two_ranks();
     FAILS.set(Some(0));
-    let error = nccl.all_reduce(&buffers::<f32>()).expect_err("planted");
+    let error = nccl.all_reduce(&buffers::<f32>(), ReduceOp::Sum).expect_err("planted");
     assert!(matches!(error, NcclError::Call { call: "ncclAllReduce", code: 4, .. }), "{error:?}");
     assert_eq!(error.to_string(), "ncclAllReduce failed with code 4: planted");
     let calls = calls();
@@ -164,9 +164,9 @@ fn what_nccl_cannot_take_is_refused_before_a_group_is_started() {
     let nccl = two_ranks();
     let mut host = [[0.0_f32; 4]; 2];
     let host: Vec<_> = host.iter_mut().map(|data| RankBuffers::in_place(data)).collect();
-    let error = nccl.all_reduce(&host).expect_err("host memory");
+    let error = nccl.all_reduce(&host, ReduceOp::Sum).expect_err("host memory");
     assert!(matches!(error, NcclError::HostMemory { rank: 0 }), "{error:?}");
-    let error = nccl.all_reduce(&buffers::<f32>()[..1]).expect_err("one rank of two");
+    let error = nccl.all_reduce(&buffers::<f32>()[..1], ReduceOp::Sum).expect_err("one rank of two");
     assert!(matches!(error, NcclError::Buffers(allfold::Error::RankCount { local: 2, got: 1 })), "{error:?}");
     assert_eq!(calls(), ["init [0, 1]"]);
 }

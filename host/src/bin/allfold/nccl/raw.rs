@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use allfold::{Dtype, Element, Place, RankBuffers, Request};
+use allfold::{Dtype, Element, Place, RankBuffers, ReduceOp, Request};
 use libloading::Library;
 
 use super::NcclError;
@@ -14,15 +14,33 @@ use super::NcclError;
 type Comm = *mut c_void;
 
 const SUCCESS: c_int = 0;
-const SUM: c_int = 0;
 
 /// NCCL's `ncclDataType_t`.
 const fn data_type(dtype: Dtype) -> c_int {
     match dtype {
+        Dtype::I8 => 0,
+        Dtype::U8 => 1,
         Dtype::I32 => 2,
+        Dtype::U32 => 3,
+        Dtype::I64 => 4,
+        Dtype::U64 => 5,
         Dtype::F16 => 6,
         Dtype::F32 => 7,
+        Dtype::F64 => 8,
         Dtype::Bf16 => 9,
+        Dtype::E4m3 => 10,
+        Dtype::E5m2 => 11,
+    }
+}
+
+/// NCCL's `ncclRedOp_t`.
+const fn reduction(op: ReduceOp) -> c_int {
+    match op {
+        ReduceOp::Sum => 0,
+        ReduceOp::Product => 1,
+        ReduceOp::Max => 2,
+        ReduceOp::Min => 3,
+        ReduceOp::Avg => 4,
     }
 }
 
@@ -117,11 +135,11 @@ impl Nccl {
         &self.version
     }
 
-    /// Puts an all-reduce (sum) into the stream of each rank, all of them in one group: with one thread for several GPUs, the
+    /// Puts an all-reduce into the stream of each rank, all of them in one group: with one thread for several GPUs, the
     /// first call would else wait for the second. Asynchronous; where the streams are being captured, it is recorded.
-    pub fn all_reduce<T: Element>(&self, buffers: &[RankBuffers<'_, T>]) -> Result<(), NcclError> {
+    pub fn all_reduce<T: Element>(&self, buffers: &[RankBuffers<'_, T>], op: ReduceOp) -> Result<(), NcclError> {
         let raw: Vec<_> = buffers.iter().map(RankBuffers::raw).collect();
-        let count = Request::new(self.comms.len(), T::DTYPE, &raw)?.elems as usize;
+        let count = Request::new(self.comms.len(), T::DTYPE, op, &raw)?.elems as usize;
         let stream = |(rank, place)| match place {
             Place::Device(stream) => Ok(stream),
             Place::Host => Err(NcclError::HostMemory { rank }),
@@ -134,7 +152,15 @@ impl Nccl {
             // SAFETY: `RankBuffers` vouch for both buffers, of `count` elements, and for the stream of the rank's GPU, until
             // the stream has passed the call; the communicator lives as long as `self`.
             let code = unsafe {
-                (self.functions.ncclAllReduce)(input, output, count, data_type(T::DTYPE), SUM, comm, stream.as_ptr())
+                (self.functions.ncclAllReduce)(
+                    input,
+                    output,
+                    count,
+                    data_type(T::DTYPE),
+                    reduction(op),
+                    comm,
+                    stream.as_ptr(),
+                )
             };
             self.done("ncclAllReduce", code)
         });

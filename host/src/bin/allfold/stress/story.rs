@@ -1,7 +1,6 @@
 //! What a wrong element tells: which value of another call would have given this sum.
 
-use allfold::{Dtype, Epoch, FirstWrong, Rank, stamp, stamp_sum};
-use half::{bf16, f16};
+use allfold::{Dtype, E4m3, E5m2, Epoch, FirstWrong, Rank, bf16, f16, stamp, stamp_sum};
 use serde::Serialize;
 
 /// How many calls away a stale or an early value is looked for, the likely ones first: two calls ago is what a staging
@@ -12,7 +11,7 @@ const CALLS_AWAY: [i64; 6] = [-2, -1, 1, 2, -3, -4];
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Story {
     pub rank: u32,
-    pub element: u32,
+    pub element: u64,
     /// The number of the call, from 1.
     pub call: u64,
     pub expected: i32,
@@ -33,12 +32,18 @@ pub struct Explanation {
 impl Story {
     /// What `first`, an element of `dtype` that was found on `rank` of `world`, tells.
     pub fn new(world: u32, rank: u32, dtype: Dtype, first: FirstWrong) -> Story {
-        let (elem, call) = (u64::from(first.elem), first.epoch);
+        let FirstWrong { elem, bits, epoch: call } = first;
         let got = match dtype {
-            Dtype::F32 => f32::from_bits(first.bits).into(),
-            Dtype::F16 => f16::from_bits(first.bits as u16).to_f64(),
-            Dtype::Bf16 => bf16::from_bits(first.bits as u16).to_f64(),
-            Dtype::I32 => first.bits.cast_signed().into(),
+            Dtype::F32 => f32::from_bits(bits as u32).into(),
+            Dtype::F16 => f16::from_bits(bits as u16).to_f64(),
+            Dtype::Bf16 => bf16::from_bits(bits as u16).to_f64(),
+            Dtype::F64 => f64::from_bits(bits),
+            Dtype::E4m3 => E4m3(bits as u8).to_f32().into(),
+            Dtype::E5m2 => E5m2(bits as u8).to_f32().into(),
+            // Stamps of a type without a sign are what a signed one would be.
+            Dtype::I8 | Dtype::U8 => (bits as i8).into(),
+            Dtype::I32 | Dtype::U32 => (bits as i32).into(),
+            Dtype::I64 | Dtype::U64 => bits.cast_signed() as f64,
         };
         let expected = stamp_sum(world, elem, Epoch(call));
         let mut explanations = Vec::new();
@@ -86,7 +91,7 @@ impl Story {
 mod tests {
     use super::*;
 
-    fn story(world: u32, elem: u32, call: u64, got: i32) -> Story {
+    fn story(world: u32, elem: u64, call: u64, got: i32) -> Story {
         let bits = bf16::from_f32(got as f32).to_bits().into();
         Story::new(world, 1, Dtype::Bf16, FirstWrong { elem, bits, epoch: call })
     }
@@ -97,8 +102,8 @@ mod tests {
             for away in CALLS_AWAY {
                 let (elem, call, owner) = (4711, 812_u64, world - 1);
                 let other = call.wrapping_add_signed(away);
-                let value = |call| stamp(Rank(owner), elem.into(), Epoch(call));
-                let got = stamp_sum(world, elem.into(), Epoch(call)) - value(call) + value(other);
+                let value = |call| stamp(Rank(owner), elem, Epoch(call));
+                let got = stamp_sum(world, elem, Epoch(call)) - value(call) + value(other);
                 let story = story(world, elem, call, got);
                 let planted = Explanation { rank: Some(owner), call: other };
                 assert!(story.explanations.contains(&planted), "{away}: {story:?}");
@@ -111,7 +116,8 @@ mod tests {
     fn what_was_got_is_read_as_an_element() {
         let got = |dtype, bits| Story::new(2, 0, dtype, FirstWrong { elem: 1, bits, epoch: 1 }).got;
         assert_eq!([got(Dtype::F32, 0xbfc0_0000), got(Dtype::F16, 0xbe00), got(Dtype::Bf16, 0xbfc0)], [-1.5; 3]);
-        assert_eq!(got(Dtype::I32, u32::MAX - 6), -7.0);
+        assert_eq!([got(Dtype::I32, 0xffff_fff9), got(Dtype::U8, 0xf9), got(Dtype::I64, u64::MAX - 6)], [-7.0; 3]);
+        assert_eq!([got(Dtype::E4m3, 0xbc), got(Dtype::E5m2, 0xbe), got(Dtype::F64, (-1.5_f64).to_bits())], [-1.5; 3]);
     }
 
     #[test]

@@ -94,7 +94,14 @@ mod tests {
     fn small_calls_leave_one_plan_of_an_algorithm_and_large_ones_all() {
         let options = Options { inputs: InputMode::ALL.to_vec(), ..Options::default() };
         let plans = |bytes| {
-            let request = Request { dtype: Dtype::F32, elems: bytes / 4, bytes, in_place: false, aligned: true };
+            let request = Request {
+                dtype: Dtype::F32,
+                op: allfold::ReduceOp::Sum,
+                elems: bytes / 4,
+                bytes,
+                in_place: false,
+                aligned: true,
+            };
             let all = candidates(&LIMITS, ROWS).into_iter();
             let mut plans: Vec<Plan> = Vec::new();
             for plan in all.filter_map(|c| c.plan(&request, InputMode::Registered, &options, &LIMITS)) {

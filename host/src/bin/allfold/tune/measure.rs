@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use allfold::tuning::Declared;
-use allfold::{CallOptions, Communicator, Dtype, Plan, Request};
+use allfold::{CallOptions, Communicator, Dtype, Plan, ReduceOp, Request, of_dtype};
 use anyhow::{Context, Result};
-use half::{bf16, f16};
 
 use super::candidates::{Candidate, candidates};
 use super::search::{Subject, Times, search};
@@ -94,7 +93,8 @@ impl<'a> Tuner<'a> {
     /// How a candidate, or else the built-in rows, would do such a call.
     pub fn plan(&self, dtype: Dtype, declared: Declared, bytes: u64, candidate: Option<&Candidate>) -> Option<Plan> {
         let (input, in_place) = input(declared);
-        let request = Request { dtype, elems: bytes / dtype.bytes() as u64, bytes, in_place, aligned: true };
+        let request =
+            Request { dtype, op: ReduceOp::Sum, elems: bytes / dtype.bytes() as u64, bytes, in_place, aligned: true };
         let (options, limits) = (self.comm.options(), self.comm.limits());
         match candidate {
             Some(candidate) => candidate.plan(&request, input, options, limits),
@@ -114,7 +114,7 @@ impl<'a> Tuner<'a> {
     fn run<T: Real>(&mut self, in_place: bool, plan: &Plan, bytes: u64) -> Result<Measured<Plan>> {
         let bytes_here = usize::try_from(bytes).context("more bytes than this machine can address")?;
         let seed = mix(mix(self.settings.seed, bytes), T::DTYPE as u64);
-        let case = Case { world: self.comm.world(), bytes: bytes_here, in_place, seed };
+        let case = Case { op: ReduceOp::Sum, world: self.comm.world(), bytes: bytes_here, in_place, seed };
         let Plan { algorithm, input, blocks, threads, .. } = *plan;
         let call = CallOptions {
             algorithm: Some(algorithm),
@@ -123,6 +123,7 @@ impl<'a> Tuner<'a> {
             threads: Some(threads),
             ..CallOptions::default()
         };
+        let call = (case.op, call);
         match &self.gpus {
             None => {
                 let bed = &mut CpuBed::<T>::new(&mut self.comm, call, REPEATS, bytes_here, in_place);
@@ -182,12 +183,7 @@ impl Subject for Calls<'_, '_> {
         self.tuner.progress.doing(format!("{left} s left: {what}"));
         self.count += 1;
         let (_, in_place) = input(declared);
-        let measured = match dtype {
-            Dtype::F32 => self.tuner.run::<f32>(in_place, plan, bytes),
-            Dtype::F16 => self.tuner.run::<f16>(in_place, plan, bytes),
-            Dtype::Bf16 => self.tuner.run::<bf16>(in_place, plan, bytes),
-            Dtype::I32 => self.tuner.run::<i32>(in_place, plan, bytes),
-        };
+        let measured = of_dtype!(dtype, T => self.tuner.run::<T>(in_place, plan, bytes));
         let Measured { samples, wrong, .. } = measured.context(what)?;
         if wrong > 0 {
             return Err(Wrong { wrong, bytes, dtype, declared, plan: *plan }.into());

@@ -5,6 +5,7 @@ use allfold_kernels::protocol::element::Element;
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Landing, Machine, Pack, Region};
 use allfold_kernels::protocol::push::Cursor;
+use allfold_kernels::protocol::reduction::Reduction;
 use allfold_kernels::protocol::share::part;
 use allfold_kernels::protocol::signature::Signature;
 use allfold_kernels::protocol::status::{Board, LongestWait, Ranks};
@@ -31,6 +32,9 @@ impl Machine for Tracer<'_> {
     }
     fn threads(&self) -> u32 {
         self.shape.threads.into()
+    }
+    fn reduction(&self) -> Reduction {
+        Reduction::SUM
     }
     fn elems(&self) -> u64 {
         self.cell.elems()
@@ -182,7 +186,7 @@ impl Machine for Tracer<'_> {
     fn give_elem<T: Element>(&self, _: Rank, _: u64, _: Pack) {
         unreachable!("all buffers are aligned and full")
     }
-    fn add_wrong(&self, _: u64, _: u64, _: u32, _: Epoch) {
+    fn add_wrong(&self, _: u64, _: u64, _: u64, _: Epoch) {
         unreachable!("no verify kernel runs here")
     }
 }

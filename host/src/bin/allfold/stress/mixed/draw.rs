@@ -1,7 +1,7 @@
 //! Which calls a mixed run makes: a pure function of its seed, and of what the communicator is made for and can do.
 
 use allfold::tuning::Row;
-use allfold::{CallOptions, Dtype, Limits, MAX_RANKS, Options, Plan, Request};
+use allfold::{CallOptions, Dtype, Limits, MAX_RANKS, Options, Plan, ReduceOp, Request};
 use anyhow::{Context, Result, bail};
 
 use super::batch::{Batch, Call, Late, Region, Way};
@@ -145,7 +145,8 @@ impl Draw {
     fn plan(&self, dtype: Dtype, elems: u64, in_place: bool, call: &CallOptions) -> allfold::Result<Plan> {
         let Facts { options, limits, rows, .. } = &self.facts;
         // No plan depends on how buffers are aligned.
-        let request = Request { dtype, elems, bytes: elems * dtype.bytes() as u64, in_place, aligned: false };
+        let request =
+            Request { dtype, op: ReduceOp::Sum, elems, bytes: elems * dtype.bytes() as u64, in_place, aligned: false };
         Plan::choose(&request, call, options, limits, rows)
     }
 

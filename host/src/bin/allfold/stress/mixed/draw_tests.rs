@@ -43,7 +43,7 @@ fn every_kind_of_call_comes() {
         let all = batches(1, world, 1000);
         let calls: Vec<_> = all.iter().flat_map(|batch| &batch.calls).collect();
         let algorithms = Algorithm::ALL.into_iter().filter(|algorithm| algorithm.takes(world));
-        for (dtype, algorithm) in algorithms.flat_map(|a| Dtype::ALL.map(|dtype| (dtype, a))) {
+        for (dtype, algorithm) in algorithms.flat_map(|a| Options::DTYPES.map(|dtype| (dtype, a))) {
             let of_kind = || calls.iter().filter(|call| (call.dtype, call.plan.algorithm) == (dtype, algorithm));
             for input in InputMode::ALL {
                 // What has no form for this input is never made.

@@ -4,9 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use allfold::{Captured, Communicator, Dtype, Element, ReduceOp};
+use allfold::{Captured, Communicator, Element, ReduceOp, of_dtype};
 use anyhow::{Context, Result};
-use half::{bf16, f16};
 
 use super::batch::{Batch, Call, Step, Way};
 use super::draw::Draw;
@@ -146,12 +145,7 @@ impl Bed<'_> {
 
 /// Does one step of a call, or has it recorded.
 fn make(comm: &mut Communicator, memory: &Memory<'_>, step: Step, call: &Call, set: usize) -> allfold::Result<()> {
-    match call.dtype {
-        Dtype::F32 => make_typed::<f32>(comm, memory, step, call, set),
-        Dtype::F16 => make_typed::<f16>(comm, memory, step, call, set),
-        Dtype::Bf16 => make_typed::<bf16>(comm, memory, step, call, set),
-        Dtype::I32 => make_typed::<i32>(comm, memory, step, call, set),
-    }
+    of_dtype!(call.dtype, T => make_typed::<T>(comm, memory, step, call, set))
 }
 
 fn make_typed<T: Element>(

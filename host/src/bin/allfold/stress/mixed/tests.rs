@@ -77,7 +77,7 @@ fn a_result_that_was_overwritten_is_found_and_told_of_and_found_again() {
         let first = first_of(&report, number);
         // The run ends there, and no more than was overwritten is wrong.
         assert!(report.wrong > 0 && report.wrong <= END_ELEMS * ranks && report.counts.calls < 300, "{report:?}");
-        assert!(u64::from(first.first_wrong.element) + END_ELEMS >= first.elements, "{first:?}");
+        assert!(first.first_wrong.element + END_ELEMS >= first.elements, "{first:?}");
         match first.replay {
             None => eager += 1,
             Some((replay, _)) => replayed += u64::from(replay > 1),
