@@ -117,6 +117,24 @@ fn b42_ranks_that_wait_for_different_things_are_told_so_at_once() {
     }
 }
 
+/// Operations that differ, by every algorithm: else each rank would have a result of its own.
+#[test]
+fn b42_operations_that_differ_are_told_so() {
+    let options = Options { timeout: LONG, ops: ReduceOp::ALL.to_vec(), ..options() };
+    for (algorithm, input) in forms(2) {
+        for (one, other) in ReduceOp::ALL.into_iter().zip(ReduceOp::ALL.into_iter().cycle().skip(1)) {
+            on_ranks(2, &options, |mut comm, rank| {
+                let call = CallOptions { algorithm: Some(algorithm), input: Some(input), ..CallOptions::default() };
+                let mut data = [1.0_f32; 300];
+                let op = if rank == 0 { one } else { other };
+                let result = comm.all_reduce_with(&[RankBuffers::in_place(&mut data)], op, &call);
+                let Err(Error::Disagreement { what, .. }) = &result else { panic!("{algorithm:?} {op:?}: {result:?}") };
+                assert!(what.ends_with("its operation"), "{what}");
+            });
+        }
+    }
+}
+
 /// Lengths of which plans make different calls, or the same by fewer or more pieces: those of a report, and others.
 #[test]
 fn b42_lengths_that_differ_are_told_so_whatever_they_are() {

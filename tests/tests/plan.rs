@@ -254,3 +254,21 @@ fn what_is_known_of_each_form_is_what_the_table_says() {
         assert_eq!(InputMode::ALL.map(|input| known(preset, algorithm, input)), wanted, "{preset:?} {algorithm:?}");
     }
 }
+
+#[test]
+fn only_what_is_declared_is_planned_and_sums_always_are() {
+    for op in ReduceOp::ALL {
+        let request = Request { op, ..request(Dtype::F32, 4096, false) };
+        let choose = |ops: &[ReduceOp]| {
+            let options = Options { ops: ops.to_vec(), ..all_inputs() };
+            Plan::choose(&request, &CallOptions::default(), &options, &limits(2), ROWS)
+        };
+        match choose(&[]) {
+            Ok(plan) => assert!(op == ReduceOp::Sum && choose(&[op]).is_ok_and(|it| it == plan)),
+            Err(error) => {
+                assert!(op != ReduceOp::Sum && choose(&[op]).is_ok());
+                assert!(matches!(error, Error::NotDeclared { what, option: "ops" } if what == op.name()), "{error}");
+            }
+        }
+    }
+}

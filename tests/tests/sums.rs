@@ -3,9 +3,12 @@
 
 mod lone;
 
-use allfold_kernels::protocol::element::{E4m3, E5m2, Element, Sum, Wide, Words};
+use std::array::from_fn;
+
+use allfold_kernels::protocol::element::{Any, E4m3, E5m2, Element, Number, Sum, Wide, Words};
 use allfold_kernels::protocol::epoch::Epoch;
 use allfold_kernels::protocol::machine::{Machine, Pack};
+use allfold_tests::data::Data;
 use allfold_tests::numbers::{decode, encode};
 use lone::Lone;
 
@@ -77,4 +80,33 @@ fn numbers_of_8_bits_are_widened_and_rounded_as_their_values_say() {
     }
     of::<E4m3>();
     of::<E5m2>();
+}
+
+/// The shortest way of a sum has the bits of the way that kernels of any operation go. (One rank alone keeps its NaNs, or makes them the one.)
+#[test]
+fn a_sum_that_is_known_before_has_the_bits_of_one_that_the_call_asks_for() {
+    fn of<T: Number>() {
+        fn over<T: Number, const W: usize>(seed: u64) {
+            let m = Lone::new(W as u32, 1, T::DTYPE.lanes() as u64, Epoch(0));
+            let edges = |rank: usize, word: usize| {
+                let data = if seed.is_multiple_of(3) { Data::Edges(seed) } else { Data::Bits(seed) };
+                let lanes = 4 / T::DTYPE.bytes().min(4);
+                let elem = |lane| data.bits(T::DTYPE, rank, (seed as usize * 4 + word) * lanes + lane);
+                (0..lanes).fold(0, |bits, lane| bits | elem(lane) << (32 / lanes * lane)) as u32
+            };
+            let packs: [Pack; W] = from_fn(|rank| Pack(from_fn(|word| edges(rank, word))));
+            let (known, asked) = (Sum::<T>::reduce(&m, packs), Any::<T>::reduce(&m, packs));
+            assert_eq!(known, asked, "{:?}, {W} ranks: {packs:x?}", T::DTYPE);
+        }
+        for seed in 0..500 {
+            over::<T, 2>(seed);
+            over::<T, 3>(seed);
+            over::<T, 5>(seed);
+            over::<T, 8>(seed);
+        }
+    }
+    of::<f32>();
+    of::<half::f16>();
+    of::<half::bf16>();
+    of::<i32>();
 }

@@ -133,6 +133,7 @@ mod tests {
         let options = Options::default();
         let mut turned = options.clone();
         turned.dtypes.reverse();
+        turned.ops.push(ReduceOp::Sum); // Which is always there.
         turned.algorithms.reverse();
         turned.timeout = None;
         turned.on_timeout = OnTimeout::Trap;
@@ -151,12 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn some_delays_are_as_good_as_others_and_none_are_not_nor_is_a_trace() {
+    fn some_delays_are_as_good_as_others_and_none_are_not_nor_is_a_trace_or_another_operation() {
         let of_delays =
             |nanoseconds| of(&Options { delays: Some(Delays { nanoseconds, one_in: 2 }), ..Options::default() });
         compare(&[of_delays(1), of_delays(2)]).expect("how long is a rank's own");
         let traced = of(&Options { trace: true, ..Options::default() });
-        for (other, what) in [(of_delays(1), "Options::delays"), (traced, "Options::trace")] {
+        let ops = of(&Options { ops: vec![ReduceOp::Max], ..Options::default() });
+        for (other, what) in [(of_delays(1), "Options::delays"), (traced, "Options::trace"), (ops, "Options::ops")] {
             let error = compare(&[of(&Options::default()), other]).expect_err("they differ");
             assert!(matches!(&error, Error::Disagreement { what: differs, .. } if differs == what), "{error}");
         }

@@ -114,7 +114,10 @@ mod tests {
                     assert_eq!(pattern.read(&word, 0), (bits <= most).then_some(bits), "{pattern:?}");
                 }
             }
-            assert_eq!(pattern.read(&[0x55; 8], 0).filter(|_| pattern.dtype.bytes() > 1), None);
+            // Of 8 ranks, every integer of a byte is a sum.
+            if pattern.dtype.bytes() > 1 {
+                assert_eq!(pattern.read(&[0x55; 8], 0), None);
+            }
             assert_eq!(pattern.read(&[], 0), None);
             let value = |word: &[u8]| -> f64 {
                 let bits = word.iter().rev().fold(0_u64, |bits, &byte| bits << 8 | u64::from(byte));

@@ -171,20 +171,7 @@ impl Stream<'_> {
 }
 
 fn launch<M: Machine>(m: &M, call: Call) {
-    match call.dtype {
-        Dtype::I32 => launch_typed::<M, I32>(m, call),
-        Dtype::F32
-        | Dtype::F16
-        | Dtype::Bf16
-        | Dtype::F64
-        | Dtype::E4m3
-        | Dtype::E5m2
-        | Dtype::I8
-        | Dtype::U8
-        | Dtype::U32
-        | Dtype::I64
-        | Dtype::U64 => launch_typed::<M, F32>(m, call),
-    }
+    if call.dtype == Dtype::I32 { launch_typed::<M, I32>(m, call) } else { launch_typed::<M, F32>(m, call) }
 }
 
 fn launch_typed<M: Machine, T: Element>(m: &M, call: Call) {

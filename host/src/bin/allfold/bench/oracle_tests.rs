@@ -74,6 +74,31 @@ fn an_integer_sum_is_exact() {
     assert_eq!(wrong(&inputs, &far, &far), 1000);
 }
 
+#[test]
+fn every_operation_has_its_right_results_and_others_are_counted() {
+    fn check<T: Real>(few: [f32; 3], results: [(ReduceOp, f32); 5]) {
+        let inputs = few.map(|value| [T::from_f32(value)]);
+        let refs: Vec<&[T]> = inputs.iter().map(|input| &input[..]).collect();
+        for (op, result) in results {
+            for sums in [Sums::RoundedOnce, Sums::AnyOrder] {
+                let wrong = |value| {
+                    let got = [T::from_f32(value)];
+                    wrong_elems(op, &refs, &got, &got, sums)
+                };
+                assert_eq!(wrong(result), 0, "{:?} {op:?}", T::DTYPE);
+                assert_eq!(wrong(result * 2.0 + 3.0), 1, "{:?} {op:?}", T::DTYPE);
+            }
+        }
+    }
+    use ReduceOp::{Avg, Max, Min, Product, Sum};
+    let all = |sum, average| [(Sum, sum), (Product, 16.0), (Min, 1.0), (Max, 8.0), (Avg, average)];
+    check::<f32>([1.0, 8.0, 2.0], all(11.0, 11.0 / 3.0));
+    check::<E4m3>([1.0, 8.0, 2.0], all(11.0, 11.0 / 3.0));
+    check::<E5m2>([1.0, 8.0, 2.0], all(11.0, 11.0 / 3.0));
+    check::<i8>([1.0, 8.0, 2.0], all(11.0, 3.0));
+    check::<u64>([1.0, 8.0, 2.0], all(11.0, 3.0));
+}
+
 /// 1 + 2 is exact; the next value up is one unit too far.
 #[test]
 fn one_unit_in_the_last_place_too_far_is_caught() {
