@@ -126,7 +126,9 @@ impl Drop for Busy {
     }
 }
 
-/// How often something has to be done that takes `each`, to last for `duration`: not so often that no stream has room for it.
+/// How often something has to be done that takes `each`, to last for `duration`: not so often that no stream of a GPU has room for it. One of
+/// software has room for all.
 fn times(duration: Duration, each: Duration) -> u32 {
-    duration.div_duration_f64(each.max(Duration::from_micros(50))).ceil().clamp(1.0, 3000.0) as u32
+    let most = if crate::soft::installed() { 1_000_000.0 } else { 3000.0 };
+    duration.div_duration_f64(each.max(Duration::from_micros(10))).ceil().clamp(1.0, most) as u32
 }

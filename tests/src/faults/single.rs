@@ -141,7 +141,7 @@ impl Single {
         let came = match kind {
             Kind::LateStream | Kind::AbsentStream => {
                 // Others may take the processors of GPUs of software, and all ranks are late then.
-                let absent = if crate::soft::installed() { 800 } else { 300 };
+                let absent = if crate::soft::installed() { 1500 } else { 300 };
                 let long = if kind == Kind::LateStream { 40 } else { absent };
                 busy.hold_up(one.memories[victim].stream().context("a stream")?, millis(long))?;
                 let begun = Instant::now();
